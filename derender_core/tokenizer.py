@@ -1,0 +1,181 @@
+"""A model's tokenizer as its files describe it: vocabulary, special tokens, names of the special roles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer
+
+from derender_core.detokenize import Detokenizer
+from derender_core.errors import TokenizerLoadError
+from derender_core.inputs import Prompt
+from derender_core.token_table import TokenTable, build_table
+
+__all__ = ["ModelTokenizer"]
+
+
+class ModelTokenizer:
+    """A ``tokenizers.Tokenizer`` with what the configuration beside it says.
+
+    Args:
+        tokenizer: the tokenizer. Special tokens that only ``config`` names are added to it.
+        config: the content of ``tokenizer_config.json``; ``{}`` when there is none.
+
+    Attributes:
+        size: the highest token id + 1, added tokens included.
+        added_ids: ids of all added tokens, special or not.
+        special_ids: ids that decoding with ``skip_special_tokens`` leaves out.
+        table: the text of each id.
+        bos_token, eos_token, pad_token: as the configuration names them, or None.
+        bos_token_id, eos_token_id, pad_token_id: their ids, or None.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, config: Mapping[str, Any] | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.config: dict[str, Any] = dict(config or {})
+        _add_missing_tokens(tokenizer, self.config)
+        added = tokenizer.get_added_tokens_decoder()
+        self.size: int = max(max(tokenizer.get_vocab().values(), default=-1), max(added, default=-1)) + 1
+        self.added_ids: frozenset[int] = frozenset(added)
+        self.special_ids: frozenset[int] = frozenset(token_id for token_id, token in added.items() if token.special)
+        self.table: TokenTable = build_table(tokenizer, self.size, self.special_ids)
+        self.bos_token, self.bos_token_id = self._named("bos_token")
+        self.eos_token, self.eos_token_id = self._named("eos_token")
+        self.pad_token, self.pad_token_id = self._named("pad_token")
+        self._decoders = {
+            True: Detokenizer(self, visible=frozenset()),
+            False: Detokenizer(self, visible=None),
+        }
+
+    @classmethod
+    def load(cls, directory: Path | str) -> ModelTokenizer:
+        """Load ``tokenizer.json``, and ``tokenizer_config.json`` and ``special_tokens_map.json`` where present.
+
+        Raises:
+            TokenizerLoadError: the directory or ``tokenizer.json`` is missing, or a file cannot be read.
+        """
+        directory = Path(directory)
+        path = directory / "tokenizer.json"
+        if not path.is_file():
+            what = "has no tokenizer.json" if directory.is_dir() else "is not a directory"
+            raise TokenizerLoadError(
+                f"cannot load a tokenizer: {directory} {what}; give the directory of a model with a tokenizer.json"
+            )
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises bare Exception
+            raise TokenizerLoadError(f"cannot load a tokenizer: {path}: {error}") from error
+        names = _read_json(directory / "special_tokens_map.json")
+        config = _read_json(directory / "tokenizer_config.json")
+        return cls(tokenizer, names | {key: value for key, value in config.items() if value is not None})
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+        """Token ids of ``text``. Special tokens written out in it become their ids.
+
+        Args:
+            text: any text.
+            add_special_tokens: whether to add what the tokenizer puts around a sequence, such as BOS.
+        """
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        return ids
+
+    def token_id(self, text: str) -> int | None:
+        """The id of a token that is exactly ``text``, or None. Markers are found at once, other texts by a search."""
+        token_id = self.tokenizer.token_to_id(text)
+        if token_id is not None and self.token_text(token_id) == text:
+            return int(token_id)
+        if text in self.table.texts:
+            return self.table.texts.index(text)
+        data = text.encode()
+        return next((token_id for token_id, part in self.table.partial.items() if part == data), None)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The exact bytes that a token stands for; ``b""`` for an id that the tokenizer does not know."""
+        if not 0 <= token_id < self.size:
+            return b""
+        if self.table.shape.kind == "other":
+            return str(self.tokenizer.decode([token_id], skip_special_tokens=False)).encode()
+        text = self.table.texts[token_id]
+        if text is None:
+            text = self.table.specials.get(token_id, "")
+        return self.table.partial.get(token_id) or text.encode()
+
+    def token_text(self, token_id: int) -> str:
+        """The bytes of a token as text; what is no character by itself becomes U+FFFD."""
+        return self.token_bytes(token_id).decode(errors="replace")
+
+    def prompt(self, token_ids: Sequence[int]) -> Prompt:
+        """The prompt that ``token_ids`` stand for, special tokens written out. Decodes only as much as is asked for."""
+
+        def tail(count: int) -> tuple[str, bool]:
+            return self.decode(token_ids[-count:], skip_special_tokens=False), count >= len(token_ids)
+
+        return Prompt(tail)
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of a whole sequence.
+
+        Raises:
+            TokenIdError: a negative id.
+        """
+        detokenizer = self._decoders[skip_special_tokens]
+        return detokenizer.push(detokenizer.start(None), token_ids, final=True)[0].text
+
+    def _named(self, role: str) -> tuple[str | None, int | None]:
+        token = _content(self.config.get(role))
+        token_id = None if token is None else self.tokenizer.token_to_id(token)
+        return token, token_id
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TokenizerLoadError(f"cannot load a tokenizer: {path}: {error}") from error
+    if not isinstance(value, dict):
+        raise TokenizerLoadError(f"cannot load a tokenizer: {path}: it must be a JSON object")
+    return value
+
+
+def _content(token: object) -> str | None:
+    """The text of a token that is written as a string or as a serialised AddedToken."""
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) else None
+
+
+def _add_missing_tokens(tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+    """Add the tokens that only the configuration knows, as ``transformers`` does when it loads a tokenizer.
+
+    Those of ``added_tokens_decoder`` have ids; one that would not get its own id is left out. Those that are named for
+    a role are special whatever ``tokenizer.json`` says.
+    """
+    declared = config.get("added_tokens_decoder")
+    by_id = {int(key): token for key, token in declared.items() if key.isdigit()} if isinstance(declared, dict) else {}
+    for token_id, token in sorted(by_id.items(), key=lambda item: item[0]):
+        content = _content(token)
+        if content and tokenizer.token_to_id(content) is None and token_id == tokenizer.get_vocab_size():
+            flags = {flag: bool(token.get(flag)) for flag in ("lstrip", "rstrip", "normalized", "single_word")}
+            add = tokenizer.add_special_tokens if token.get("special") else tokenizer.add_tokens
+            add([AddedToken(content, special=bool(token.get("special")), **flags)])
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+    unflagged = [token for token in _named_tokens(config) if token not in special]
+    known = [token for token in unflagged if token and tokenizer.token_to_id(token) is not None]
+    if known:
+        tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in known])
+
+
+def _named_tokens(config: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in config.items():
+        if key.endswith("_token") and (token := _content(value)):
+            yield token
+    for key in ("additional_special_tokens", "extra_special_tokens"):
+        listed = config.get(key)
+        for item in listed.values() if isinstance(listed, dict) else listed if isinstance(listed, list) else ():
+            if token := _content(item):
+                yield token

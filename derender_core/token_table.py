@@ -125,12 +125,21 @@ def _read_pieces(chain: Sequence[Mapping[str, Any]]) -> DecoderShape | None:
     return DecoderShape("pieces", tuple(steps), byte_fallback, strip=strip, strip_content=strip_content)
 
 
-def build_table(tokenizer: Tokenizer, size: int, special_ids: frozenset[int]) -> TokenTable:
-    """Work out the texts of the ids below ``size``."""
+def build_table(
+    tokenizer: Tokenizer, vocabulary: Mapping[str, int], size: int, special_ids: frozenset[int]
+) -> TokenTable:
+    """Work out the texts of the ids below ``size``.
+
+    Args:
+        tokenizer: the tokenizer.
+        vocabulary: its ``get_vocab()``, which is slow to make.
+        size: the highest token id + 1.
+        special_ids: ids of the special tokens.
+    """
     shape = read_shape(tokenizer)
     if shape.kind == "other":
         return TokenTable(shape)
-    tokens = _tokens_by_id(tokenizer, size)
+    tokens = _tokens_by_id(tokenizer, vocabulary, size)
     table = _build_bytes(shape, tokens) if shape.kind == "bytes" else _build_pieces(shape, tokens)
     for token_id in special_ids:
         text = table.texts[token_id]
@@ -140,9 +149,9 @@ def build_table(tokenizer: Tokenizer, size: int, special_ids: frozenset[int]) ->
     return table
 
 
-def _tokens_by_id(tokenizer: Tokenizer, size: int) -> list[str | None]:
+def _tokens_by_id(tokenizer: Tokenizer, vocabulary: Mapping[str, int], size: int) -> list[str | None]:
     tokens: list[str | None] = [None] * size
-    for token, token_id in tokenizer.get_vocab(with_added_tokens=True).items():
+    for token, token_id in vocabulary.items():
         tokens[token_id] = token
     for token_id, added in tokenizer.get_added_tokens_decoder().items():
         tokens[token_id] = added.content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,11 @@ class ModelTokenizer:
         self.config: dict[str, Any] = dict(config or {})
         _add_missing_tokens(tokenizer, self.config)
         added = tokenizer.get_added_tokens_decoder()
-        self.size: int = max(max(tokenizer.get_vocab().values(), default=-1), max(added, default=-1)) + 1
+        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+        self.size: int = max(chain(vocabulary.values(), added), default=-1) + 1
         self.added_ids: frozenset[int] = frozenset(added)
         self.special_ids: frozenset[int] = frozenset(token_id for token_id, token in added.items() if token.special)
-        self.table: TokenTable = build_table(tokenizer, self.size, self.special_ids)
+        self.table: TokenTable = build_table(tokenizer, vocabulary, self.size, self.special_ids)
         self.bos_token, self.bos_token_id = self._named("bos_token")
         self.eos_token, self.eos_token_id = self._named("eos_token")
         self.pad_token, self.pad_token_id = self._named("pad_token")
@@ -89,7 +91,7 @@ class ModelTokenizer:
             return int(token_id)
         if text in self.table.texts:
             return self.table.texts.index(text)
-        data = text.encode()
+        data = text.encode(errors="surrogatepass")
         return next((token_id for token_id, part in self.table.partial.items() if part == data), None)
 
     def token_bytes(self, token_id: int) -> bytes:

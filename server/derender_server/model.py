@@ -1,4 +1,4 @@
-"""The served model: everything about it that rendering and derendering share. Needs its small files only, no weights."""
+"""The served model: everything about it that rendering and derendering share. Needs its small files, no weights."""
 
 from __future__ import annotations
 

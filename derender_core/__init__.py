@@ -1,0 +1,103 @@
+"""The core of derender: parser hooks, the machines to write them with, and streams of token ids.
+
+Everything that a parser author or a user of the library needs is here; the modules behind it are not public.
+"""
+
+from derender_core.errors import (
+    AmbiguousParserError,
+    BrokenParserError,
+    DerenderError,
+    InputError,
+    ParserError,
+    ParserLoadError,
+    StateError,
+    TemplateError,
+    TokenIdError,
+    TokenizerLoadError,
+    UnknownParserError,
+)
+from derender_core.events import (
+    Event,
+    Reasoning,
+    Text,
+    ToolCallArguments,
+    ToolCallEnd,
+    ToolCallStart,
+    merge_events,
+)
+from derender_core.hookspecs import HookSpecs, Span, State, Step, hookimpl
+from derender_core.inputs import Delta, ParseContext, Prompt, Special, Tool, ToolChoice
+from derender_core.json_call import JsonCallMachine, Progress
+from derender_core.json_text import (
+    Call,
+    dump_json,
+    normalize_arguments,
+    parse_call,
+    parse_calls,
+    parse_object,
+)
+from derender_core.machine import NEED_DATA, Machine, NeedData
+from derender_core.message import Message, ToolCall, fold_message
+from derender_core.pipeline import Pipeline
+from derender_core.plugin import MachinePlugin
+from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_parser, make_parser
+from derender_core.tagged_call import TaggedCallMachine
+from derender_core.think import ThinkMachine
+from derender_core.tool_machine import ToolMachine
+
+__all__ = [
+    "NEED_DATA",
+    "AmbiguousParserError",
+    "BrokenParserError",
+    "Call",
+    "Delta",
+    "DerenderError",
+    "Event",
+    "HookSpecs",
+    "InputError",
+    "JsonCallMachine",
+    "Machine",
+    "MachinePlugin",
+    "Message",
+    "NeedData",
+    "ParseContext",
+    "Parser",
+    "ParserError",
+    "ParserInfo",
+    "ParserLoadError",
+    "Pipeline",
+    "Progress",
+    "Prompt",
+    "Reasoning",
+    "Slot",
+    "Span",
+    "Special",
+    "State",
+    "StateError",
+    "Step",
+    "TaggedCallMachine",
+    "TemplateError",
+    "Text",
+    "ThinkMachine",
+    "TokenIdError",
+    "TokenizerLoadError",
+    "Tool",
+    "ToolCall",
+    "ToolCallArguments",
+    "ToolCallEnd",
+    "ToolCallStart",
+    "ToolChoice",
+    "ToolMachine",
+    "UnknownParserError",
+    "dump_json",
+    "fold_message",
+    "hookimpl",
+    "list_parsers",
+    "load_parser",
+    "make_parser",
+    "merge_events",
+    "normalize_arguments",
+    "parse_call",
+    "parse_calls",
+    "parse_object",
+]

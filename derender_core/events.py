@@ -59,7 +59,7 @@ class ToolCallArguments:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallEnd:
-    """The call is complete, or nothing more will come for it."""
+    """The call is complete. A call that turns out cut or malformed after it was announced never ends."""
 
     index: int
 

@@ -1,0 +1,205 @@
+"""``JsonCallMachine``: machines whose calls are JSON objects.
+
+A call's region begins at the cursor (with its opening marker, if it has one) and is read ahead by ``ahead`` characters.
+Nothing of it is consumed until its fate is certain, so a malformed region is still there to be returned as text. With
+``stream_tool_calls="arguments"`` the call is announced as soon as its name is certain and its arguments begin; from
+then on the region is consumed as it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from derender_core.json_scan import BAD, DONE, START, check_scan_state, depth, scan_json
+from derender_core.json_text import ARGUMENT_KEYS
+from derender_core.hookspecs import State
+from derender_core.tool_machine import BLANK, ToolMachine
+
+__all__ = ["JsonCallMachine"]
+
+Progress = Literal["more", "done", "bad"]
+
+
+@dataclass
+class JsonCallMachine(ToolMachine):
+    """Base of tool parsers whose calls are ``{"name", "arguments"}`` objects, or bare arguments behind a name.
+
+    Args:
+        ahead: how many characters of the region were read.
+        scan: the scanner's state.
+        key: the member of the call object that is being read.
+        mark: where the name, key or value that is being read begins.
+        name: the call's name, once it is certain.
+        sending: what goes out: ``""`` nothing, ``"arguments"`` the value being read, ``"sent"`` all of it is out.
+    """
+
+    ahead: int = 0
+    scan: str = START
+    key: str = ""
+    mark: int = 0
+    name: str = ""
+    sending: str = ""
+
+    streamed_keys: ClassVar[tuple[str, ...]] = ARGUMENT_KEYS[:1]
+    """Keys whose value may go out before the object is complete: those that no other key can overrule."""
+
+    # -- the region --------------------------------------------------------------------------------------------------
+
+    def look(self, count: int = 1) -> str:
+        """The next unread characters of the region."""
+        return self.peek(count, self.ahead)
+
+    def skip_blank(self, also: str = "") -> str:
+        """Read over blank text (and the characters of ``also``); the character that follows, ``""`` when none came."""
+        at = self._at + self.ahead
+        buffer, size, skipped = self.buffer, len(self.buffer), BLANK + also
+        while at < size and buffer[at] in skipped:
+            at += 1
+        self.ahead = at - self._at
+        return buffer[at] if at < size else ""
+
+    def stands(self, marker: str) -> bool | None:
+        """Whether the marker is what follows in the region; None when that is not certain yet."""
+        return self.starts(marker, self.ahead)
+
+    def begin_region(self, opener: str = "") -> None:
+        """Begin a region at the cursor, where ``opener`` stands."""
+        self.ahead = len(opener)
+        self._forget()
+
+    def end_region(self, *, as_text: bool = False) -> None:
+        """Consume what was read of the region: as content when it was malformed, else silently."""
+        if as_text:
+            self.content(self.take(self.ahead))
+        else:
+            self.skip(self.ahead)
+            self.removed = True
+        self.ahead = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.scan, self.key, self.mark, self.name, self.sending = START, "", 0, "", ""
+
+    @property
+    def announced(self) -> bool:
+        """Whether the call that is being read was announced already, so that it cannot be taken back."""
+        return self.sending != ""
+
+    # -- reading objects ---------------------------------------------------------------------------------------------
+
+    def may_announce(self, name: str) -> bool:
+        """Whether an object with this name can only be a call. Formats without an opener ask for an offered name."""
+        return bool(name)
+
+    def begin_value(self) -> None:
+        """Begin a JSON value where the region was read to."""
+        self.scan, self.key, self.mark = START, "", self.ahead
+
+    def walk_value(self) -> Progress:
+        """Read on in a JSON value without looking into it."""
+        return self._scan(stop=0)
+
+    def walk_arguments(self) -> Progress:
+        """Read on in a JSON value that is the arguments of ``self.name``."""
+        if self._streams and not self.sending and self.scan == START and self.look() == "{":
+            self._announce()
+        progress = self._scan(stop=0)
+        if progress == "done" and self.sending == "arguments":
+            self.sending = "sent"
+        return progress
+
+    def walk_object(self) -> Progress:
+        """Read on in a call object, and announce it when that may be."""
+        while True:
+            progress = self._scan(stop=1)
+            if progress != "more":
+                return progress
+            if self.sending != "sent" and depth(self.scan) == 1:
+                self._top_level(self.scan[2:])
+            if self._exhausted:
+                return "more"
+
+    @property
+    def _streams(self) -> bool:
+        return self.context.stream_tool_calls == "arguments"
+
+    @property
+    def _exhausted(self) -> bool:
+        return self._at + self.ahead >= len(self.buffer)
+
+    def _scan(self, stop: int) -> Progress:
+        out: list[str] | None = [] if self.sending == "arguments" else None
+        at, self.scan = scan_json(self.buffer, self._at + self.ahead, self.scan, stop, out)
+        self.ahead = at - self._at
+        if out is not None:
+            self.arguments("".join(out))
+        if self.sending:
+            self.skip(self.ahead)
+            self.ahead = 0
+        if self.scan == DONE:
+            return "done"
+        return "bad" if self.scan == BAD else "more"
+
+    def _top_level(self, expect: str) -> None:
+        """Take note of a boundary between members of the call object."""
+        if expect in "kK":  # a member begins, or a key ended in front of "}"
+            self.mark = self.ahead
+        elif expect == ":":
+            self.key = self._string_at_mark()
+        elif expect == "v":
+            self._value_begins()
+        elif expect == ",":
+            if self.sending == "arguments":
+                self.sending = "sent"
+            elif self.key == "name" and not self.sending:
+                self.name = self._string_at_mark()
+
+    def _value_begins(self) -> None:
+        char = self.skip_blank()
+        self.mark = self.ahead
+        if (
+            char == "{"
+            and not self.sending
+            and self._streams
+            and self.key in self.streamed_keys
+            and self.name
+            and self.may_announce(self.name)
+        ):
+            self._announce()
+
+    def _announce(self) -> None:
+        self.skip(self.ahead)
+        self.ahead, self.mark, self.sending = 0, 0, "arguments"
+        self.start_call(self.name)
+
+    def _string_at_mark(self) -> str:
+        """The string that was just read, ``""`` when it is none."""
+        raw = self.peek(self.ahead - self.mark, self.mark).strip(BLANK)
+        if not raw.startswith('"'):
+            return ""
+        if "\\" not in raw:
+            return raw[1:-1]
+        try:
+            value: str = json.loads(raw, strict=False)
+        except ValueError:  # only a state from outside can get here; what cannot be read is no name
+            return ""
+        return "" if any("\ud800" <= char <= "\udfff" for char in value) else value
+
+    @classmethod
+    def check(cls, state: State) -> str | None:
+        """As ``Machine.check``, and that positions lie within the buffer and the scanner's state is one."""
+        wrong = super().check(state)
+        if wrong:
+            return wrong
+        size = len(state.get("buffer", ""))
+        if state.get("ahead", 0) > size or state.get("mark", 0) > state.get("ahead", 0):
+            return "field 'ahead' or 'mark' points outside the buffer"
+        if not check_scan_state(state.get("scan", START)):
+            return "field 'scan' is no state of the scanner"
+        if state.get("sending", "") not in ("", "arguments", "sent"):
+            return "field 'sending' has no such value"
+        if state.get("sending") and not state.get("calls"):
+            return "field 'sending' needs a call"
+        return None

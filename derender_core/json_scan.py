@@ -1,0 +1,190 @@
+"""A resumable JSON scanner: finds where a value ends, and where it stops being JSON, seeing each character once.
+
+State is one short string, ``stack + "|" + expect``, so it goes through a stream state as it is. Strict JSON (RFC 8259)
+with one leniency that models need: raw control characters inside strings. What it accepts, ``json_text`` can read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["BAD", "DONE", "MAX_DEPTH", "START", "check_scan_state", "depth", "in_string", "scan_json"]
+
+MAX_DEPTH: Final = 200
+"""Containers nested deeper than this are taken as malformed: readers of the arguments recurse."""
+
+START: Final = "|v"
+"""State before a value."""
+DONE: Final = "|."
+"""State after a complete value."""
+BAD: Final = "|!"
+"""State after something that is not JSON."""
+
+# What is expected next. v: value, V: value or ], k: key, K: key or }, : and , themselves, s: inside a string, S: inside
+# a key, n: inside a number, l: inside a literal (followed by what is left of it).
+_SPACE = re.compile(r"[ \t\n\r]*")
+_WHOLE_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"')
+_STRING_RUN = re.compile(r'[^"\\\x00-\x1f]*')
+_WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?=[ \t\n\r,\]}])")
+_DIGITS = re.compile(r"[0-9]*")
+_LITERALS = {"t": "rue", "f": "alse", "n": "ull"}
+_HEX = frozenset("0123456789abcdefABCDEF")
+_CLOSES = {"{": "}", "[": "]"}
+
+# Inside a number: what each state may go on with. -: after the sign, 0: after a leading zero, d: digits,
+# .: after the point, f: fraction, e: after the e, +: after its sign, x: exponent.
+_NUMBER = {
+    "-": {"0": "0", "digit": "d"},
+    "0": {".": ".", "e": "e"},
+    "d": {"0": "d", "digit": "d", ".": ".", "e": "e"},
+    ".": {"0": "f", "digit": "f"},
+    "f": {"0": "f", "digit": "f", "e": "e"},
+    "e": {"0": "x", "digit": "x", "sign": "+"},
+    "+": {"0": "x", "digit": "x"},
+    "x": {"0": "x", "digit": "x"},
+}
+_NUMBER_ENDS = frozenset("0dfx")
+
+
+def depth(state: str) -> int:
+    """How many containers are open."""
+    return state.index("|")
+
+
+def in_string(state: str) -> bool:
+    """Whether the scanner stands inside a string."""
+    return state[state.index("|") + 1] in "sS"
+
+
+def check_scan_state(state: str) -> bool:
+    """Whether a state from outside is one that the scanner can go on from."""
+    return re.fullmatch(r"[\[{]{0,200}\|(?:[vVkK:,.!]|[sS](?:\\|u[0-3])?|n[-0d.fe+x]|l(?:rue|ue|e|alse|lse|se|ull|ll|l))", state) is not None
+
+
+def scan_json(text: str, at: int, state: str, stop: int = 0, out: list[str] | None = None) -> tuple[int, str]:
+    """Read on from ``text[at]``.
+
+    Args:
+        text: text that holds the value; it may end anywhere within.
+        at: where to go on.
+        state: ``START``, or what the last call returned.
+        stop: return as soon as a lexeme ends with this many containers open; 0 reads to the end of the value.
+        out: gets the text that was read, with raw control characters inside strings escaped.
+
+    Returns:
+        Where it stopped, and the state. It stops at the end of the text, behind a lexeme that ``stop`` asks for, behind
+        the value (state ``DONE``), or at the first character that cannot belong to it (state ``BAD``).
+    """
+    bar = state.index("|")
+    stack, expect = state[:bar], state[bar + 1 :]
+    size = len(text)
+    copied = at
+    while at < size and expect not in (".", "!"):
+        kind = expect[0]
+        if kind in "sS":
+            at, expect = _string(text, at, expect)
+            if expect[-1] == "c":  # a raw control character
+                if out is not None:
+                    out.append(text[copied:at] + f"\\u{ord(text[at]):04x}")
+                    copied = at + 1
+                at, expect = at + 1, kind
+                continue
+        elif kind == "n":
+            at, expect = _number(text, at, expect)
+        elif kind == "l":
+            at, expect = (at + 1, "l" + expect[2:]) if text[at] == expect[1] else (at, "!")
+            expect = "," if expect == "l" else expect
+        else:
+            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+            if at == size:
+                break
+            at, expect, stack = _token(text, at, expect, stack)
+        if expect == "," and not stack:
+            expect = "."
+        if expect != "!" and expect[0] in ":,vVkK" and len(stack) == stop:
+            break
+    if out is not None and copied < at:
+        out.append(text[copied:at])
+    return at, ("" if expect in (".", "!") else stack) + "|" + expect
+
+
+def _token(text: str, at: int, expect: str, stack: str) -> tuple[int, str, str]:
+    """Read one token outside strings and numbers."""
+    char = text[at]
+    if expect in "vV":
+        if char == '"':
+            return *_open_string(text, at, ","), stack
+        if char in "{[":
+            if len(stack) == MAX_DEPTH:
+                return at, "!", stack
+            return at + 1, "K" if char == "{" else "V", stack + char
+        if char == "]" and expect == "V":
+            return at + 1, ",", stack[:-1]
+        if char == "-" or "0" <= char <= "9":
+            whole = _WHOLE_NUMBER.match(text, at)
+            if whole:
+                return whole.end(), ",", stack
+            return at + 1, "n" + ("-" if char == "-" else "0" if char == "0" else "d"), stack
+        if char in _LITERALS:
+            word = _LITERALS[char]
+            if text.startswith(word, at + 1):
+                return at + 1 + len(word), ",", stack
+            return at + 1, "l" + word, stack
+        return at, "!", stack
+    if expect in "kK":
+        if char == '"':
+            return *_open_string(text, at, ":"), stack
+        if char == "}" and expect == "K":
+            return at + 1, ",", stack[:-1]
+        return at, "!", stack
+    if expect == ":":
+        return (at + 1, "v", stack) if char == ":" else (at, "!", stack)
+    if char == ",":
+        return at + 1, "k" if stack[-1] == "{" else "v", stack
+    if char == _CLOSES[stack[-1]]:
+        return at + 1, ",", stack[:-1]
+    return at, "!", stack
+
+
+def _open_string(text: str, at: int, after: str) -> tuple[int, str]:
+    whole = _WHOLE_STRING.match(text, at)
+    if whole:
+        return whole.end(), after
+    return at + 1, "S" if after == ":" else "s"
+
+
+def _string(text: str, at: int, expect: str) -> tuple[int, str]:
+    """Read on inside a string. The state gets the suffix ``c`` at a raw control character."""
+    kind, inside = expect[0], expect[1:]
+    if not inside:
+        at = _STRING_RUN.match(text, at).end()  # type: ignore[union-attr]
+        if at == len(text):
+            return at, kind
+        char = text[at]
+        if char == '"':
+            return at + 1, ":" if kind == "S" else ","
+        return (at + 1, kind + "\\") if char == "\\" else (at, kind + "c")
+    char = text[at]
+    if inside == "\\":
+        if char == "u":
+            return at + 1, kind + "u0"
+        return (at + 1, kind) if char in '"\\/bfnrt' else (at, "!")
+    if char not in _HEX:
+        return at, "!"
+    return at + 1, kind if inside == "u3" else f"{kind}u{int(inside[1]) + 1}"
+
+
+def _number(text: str, at: int, expect: str) -> tuple[int, str]:
+    """Read on inside a number. A character that cannot go on with it ends it."""
+    inside = expect[1]
+    if inside in "dfx":
+        at = _DIGITS.match(text, at).end()  # type: ignore[union-attr]
+        if at == len(text):
+            return at, expect
+    char = text[at]
+    kind = char if char in "0." else "digit" if "1" <= char <= "9" else "e" if char in "eE" else "sign" if char in "+-" else ""
+    after = _NUMBER[inside].get(kind)
+    if after is not None:
+        return at + 1, "n" + after
+    return at, "," if inside in _NUMBER_ENDS else "!"

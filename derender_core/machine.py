@@ -1,0 +1,290 @@
+"""``Machine``: a parser as a phase, a buffer and one ``read_<phase>`` method per phase.
+
+A machine is a dataclass whose fields are its whole state. ``feed`` appends the delta to the buffer and calls the reader
+of the current phase until one says ``NEED_DATA``. A reader consumes from the buffer (``take``, ``skip``,
+``take_until``), emits events, and may change ``phase``; it returns ``NEED_DATA`` when the buffer holds too little to
+decide, and anything else to be called again. With ``self.final`` no more text will come, so a reader must then decide.
+
+The buffer is read through a cursor and cut once per delta, so one huge delta costs what many small ones do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from copy import copy
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+from derender_core.events import Event, Text
+from derender_core.hookspecs import Span, State
+from derender_core.inputs import Delta, ParseContext, Special
+
+__all__ = ["NEED_DATA", "Machine", "NeedData"]
+
+
+class NeedData:
+    """The type of ``NEED_DATA``."""
+
+    def __repr__(self) -> str:
+        return "NEED_DATA"
+
+
+NEED_DATA: Final = NeedData()
+"""What a reader returns when it cannot go on before more text arrives."""
+
+Reader = Callable[[Any], object]
+
+
+@lru_cache(maxsize=256)
+def _search(markers: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for the first of ``markers``; where two begin at one place, the longer."""
+    return re.compile("|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True)))
+
+
+@dataclass
+class Machine:
+    """Base of all machines.
+
+    Subclasses are dataclasses; every field has a default, and holds a JSON-plain value.
+
+    Args:
+        phase: name of the current reader, ``read_<phase>``.
+        buffer: text that arrived and is not consumed.
+        specials: where special tokens stand in the buffer.
+    """
+
+    phase: str = "start"
+    buffer: str = ""
+    specials: list[list[int]] | None = None
+
+    context: ClassVar[ParseContext]
+    final: ClassVar[bool]
+    finish_reason: ClassVar[str | None]
+
+    _readers: ClassVar[dict[str, Reader]] = {}
+    _defaults: ClassVar[dict[str, Any]] = {}
+    _mutable: ClassVar[tuple[str, ...]] = ()
+
+    # -- what a reader uses ------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Number of characters in the buffer that are not consumed."""
+        return len(self.buffer) - self._at
+
+    def emit(self, event: Event) -> None:
+        """Add an event to what this delta gives."""
+        self._events.append(event)
+
+    def peek(self, count: int, offset: int = 0) -> str:
+        """Up to ``count`` unconsumed characters from ``offset`` on, without consuming them."""
+        start = self._at + offset
+        return self.buffer[start : start + count]
+
+    def take(self, count: int) -> str:
+        """Consume ``count`` characters."""
+        start = self._at
+        self._at = min(start + count, len(self.buffer))
+        return self.buffer[start : self._at]
+
+    def take_rest(self) -> str:
+        """Consume everything."""
+        return self.take(self.waiting)
+
+    def skip(self, count: int) -> None:
+        """Consume ``count`` characters that nobody will see."""
+        self._at = min(self._at + count, len(self.buffer))
+
+    def emit_text(self, count: int) -> None:
+        """Consume ``count`` characters and emit them as ``Text``, special tokens included."""
+        if count <= 0:
+            return
+        start = self._at
+        text = self.take(count)
+        marks: tuple[Special, ...] = ()
+        if self.specials:
+            marks = tuple(
+                Special(low - start, high - start, token)
+                for low, high, token in self.specials
+                if low >= start and high <= self._at
+            )
+        self.emit(Text(text, marks))
+
+    def find(self, markers: tuple[str, ...], offset: int = 0) -> tuple[int, str | None]:
+        """Look for the first of ``markers`` from ``offset`` on, without consuming anything.
+
+        Returns:
+            Its offset from the cursor and the marker; or, when there is none, the offset from which a marker may
+            still begin (everything, when ``final``) and None.
+        """
+        buffer, start = self.buffer, self._at + offset
+        if len(markers) == 1:
+            marker = markers[0]
+            found = buffer.find(marker, start)
+            if found >= 0:
+                return found - self._at, marker
+        elif markers:
+            match = _search(markers).search(buffer, start)
+            if match:
+                return match.start() - self._at, match[0]
+        return (len(buffer) if self.final else self._partial(markers, start)) - self._at, None
+
+    def _partial(self, markers: tuple[str, ...], start: int) -> int:
+        """Where the longest tail begins that is a proper prefix of one of ``markers``; the end if none is."""
+        buffer = self.buffer
+        size = len(buffer)
+        held = size
+        for marker in markers:
+            low = size - len(marker) + 1
+            at = buffer.find(marker[0], low if low > start else start)
+            while 0 <= at < held:
+                if marker.startswith(buffer[at:]):
+                    held = at
+                    break
+                at = buffer.find(marker[0], at + 1)
+        return held
+
+    def take_until(self, *markers: str) -> tuple[str, str | None]:
+        """Consume up to and including the first of ``markers``.
+
+        Returns:
+            The text before it and the marker; or, when there is none yet, all text that cannot be the beginning of
+            one (all text, when ``final``) and None.
+        """
+        count, marker = self.find(markers)
+        text = self.take(count)
+        if marker is not None:
+            self.skip(len(marker))
+        return text, marker
+
+    def starts(self, marker: str, offset: int = 0) -> bool | None:
+        """Whether ``marker`` stands at ``offset``; None when the buffer ends within it and more may come."""
+        seen = self.peek(len(marker), offset)
+        if seen == marker:
+            return True
+        return None if marker.startswith(seen) and not self.final else False
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def feed(self, delta: Delta, context: ParseContext) -> list[Event]:
+        """Read one delta.
+
+        Returns:
+            The events that became certain.
+
+        Raises:
+            RuntimeError: a reader neither consumed anything, nor changed a field, nor asked for data.
+        """
+        self._begin(delta, context)
+        readers = self._readers
+        while True:
+            before = (self.phase, self._at, len(self._events))
+            fields_before = None
+            if readers[self.phase](self) is NEED_DATA:
+                break
+            if before == (self.phase, self._at, len(self._events)):
+                fields_before = self.save()
+                if readers[self.phase](self) is NEED_DATA:
+                    break
+                if fields_before == self.save():
+                    raise RuntimeError(f"{type(self).__name__}.read_{self.phase} does not get on")
+        self._cut()
+        return self._events
+
+    def _begin(self, delta: Delta, context: ParseContext) -> None:
+        run = self.__dict__
+        run["context"] = context
+        run["final"] = delta.final
+        run["finish_reason"] = delta.finish_reason
+        self._at = 0
+        self._events: list[Event] = []
+        self.spans: list[Span] = []
+        if delta.specials:
+            size = len(self.buffer)
+            self.specials = (self.specials or []) + [[low + size, high + size, tok] for low, high, tok in delta.specials]
+        if delta.text:
+            self.buffer = self.buffer + delta.text if self.buffer else delta.text
+
+    def _cut(self) -> None:
+        at = self._at
+        if not at:
+            return
+        self.buffer = self.buffer[at:]
+        if self.specials:
+            self.specials = [[low - at, high - at, tok] for low, high, tok in self.specials if low >= at] or None
+        self._at = 0
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._defaults = {}  # filled on first use: the dataclass decorator runs after this
+
+    @classmethod
+    def _prepare(cls) -> None:
+        cls._readers = {
+            name.removeprefix("read_"): getattr(cls, name) for name in dir(cls) if name.startswith("read_")
+        }
+        defaults = {}
+        for field in fields(cls):
+            if field.default is MISSING:
+                raise TypeError(f"{cls.__name__}.{field.name} needs a plain default: it is part of a small JSON state")
+            defaults[field.name] = field.default
+        if defaults["phase"] not in cls._readers:
+            raise TypeError(f"{cls.__name__} begins in phase {defaults['phase']!r} and has no read_{defaults['phase']}")
+        cls._defaults = defaults
+
+    @classmethod
+    def load(cls, state: State | None) -> Any:
+        """A machine in this state; a fresh one for None. The state itself is never changed."""
+        if not cls._defaults:
+            cls._prepare()
+        machine = cls.__new__(cls)
+        values = machine.__dict__
+        values.update(cls._defaults)
+        if state:
+            for key, value in state.items():
+                values[key] = copy(value) if value.__class__ in (list, dict) else value
+        return machine
+
+    def save(self) -> State:
+        """The fields that differ from their defaults."""
+        values = self.__dict__
+        return {key: values[key] for key, default in self._defaults.items() if values[key] != default}
+
+    @classmethod
+    def check(cls, state: State) -> str | None:
+        """Say what is wrong with a state from outside: unknown fields, wrong types, unknown phase, odd positions.
+
+        Subclasses with stricter fields extend it. A state that passes must never make ``feed`` raise.
+        """
+        if not cls._defaults:
+            cls._prepare()
+        for key, value in state.items():
+            if key not in cls._defaults:
+                return f"unknown field {key!r}"
+            default = cls._defaults[key]
+            if default is None or isinstance(default, (list, dict)):
+                continue
+            if value.__class__ is not default.__class__:
+                return f"field {key!r} must be of type {type(default).__name__}"
+            if isinstance(value, int) and not 0 <= value <= 1 << 40:
+                return f"field {key!r} is out of range"
+        if state.get("phase", cls._defaults["phase"]) not in cls._readers:
+            return f"unknown phase {state['phase']!r}"
+        return _check_specials(state.get("specials"), len(state.get("buffer", "")))
+
+
+def _check_specials(specials: object, size: int) -> str | None:
+    if specials is None:
+        return None
+    if not isinstance(specials, list):
+        return "field 'specials' must be a list"
+    for mark in specials:
+        if not (isinstance(mark, list) and len(mark) == 3 and all(type(part) is int for part in mark)):
+            return "field 'specials' must hold lists of three integers"
+        if not 0 <= mark[0] <= mark[1] <= size:
+            return "field 'specials' points outside the buffer"
+    return None

@@ -1,0 +1,163 @@
+"""The two slots in a row: what the reasoning parser leaves as text is the tool parser's input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from derender_core.events import Event, Reasoning, Text
+from derender_core.forced_call import NATIVE, ForcedCallMachine
+from derender_core.hookspecs import Span, State, Step
+from derender_core.inputs import Delta, ParseContext, Prompt, join_specials
+from derender_core.plugin import MachinePlugin
+from derender_core.registry import Parser, make_parser
+
+__all__ = ["Pipeline"]
+
+# Keys of the pipeline's state: one for each of the parsers that can be in it.
+_REASONING, _FORCED, _TOOL = "r", "f", "t"
+
+
+class Pipeline:
+    """The parsers of a deployment. Holds no state of a stream, so one object serves all.
+
+    Args:
+        tool: the tool parser, if any.
+        reasoning: the reasoning parser, if any.
+    """
+
+    def __init__(self, tool: Parser | None = None, reasoning: Parser | None = None) -> None:
+        self.tool, self.reasoning = tool, reasoning
+        self._forced = make_parser("tool", "bare JSON of a forced call", MachinePlugin(ForcedCallMachine))
+
+    def open(self, context: ParseContext, prompt: Prompt | None) -> ParseContext:
+        """Fill in what the parsers tell each other and what the prompt tells them. Once per stream.
+
+        A ``reasoning_open`` that is already set stays.
+
+        Raises:
+            ParserError: a parser failed.
+        """
+        if self.tool is not None and context.tools:
+            context = replace(context, tool_call_openers=self.tool.tool_call_openers(context))
+        if self.reasoning is not None and context.reasoning_open is None:
+            context = replace(context, reasoning_open=self.reasoning.prompt_opens_reasoning(prompt, context))
+        return context
+
+    def special_tokens(self, context: ParseContext) -> tuple[str, ...]:
+        """The special tokens that the parsers must see as text.
+
+        Raises:
+            ParserError: a parser failed.
+        """
+        tokens = self.reasoning.special_tokens(context) if self.reasoning is not None else ()
+        if self.tool is not None and context.tools:
+            tokens += self.tool.special_tokens(context)
+        return tokens
+
+    def parse_delta(self, state: State | None, delta: Delta, context: ParseContext) -> Step:
+        """Parse the next delta through both slots. The state is not changed.
+
+        Raises:
+            ParserError: a parser failed.
+        """
+        after: State = {}
+        if self.reasoning is None:
+            return Step(after, tuple(self._content(state or {}, delta, context, after)))
+        step = _run(self.reasoning, state, _REASONING, delta, context)
+        after[_REASONING] = step.state
+        spans = step.spans or _spans(step.events)
+        if self.tool is None or not context.tools:
+            return Step(after, step.events, spans)
+        return Step(after, tuple(self._events(state or {}, step.events, delta, context, after)), spans)
+
+    def extract(self, output: Delta | str, context: ParseContext) -> list[Event]:
+        """Parse a whole output at once; its calls come whole.
+
+        Raises:
+            ParserError: a parser failed.
+        """
+        delta = Delta(output, final=True) if isinstance(output, str) else replace(output, final=True)
+        return list(self.parse_delta(None, delta, replace(context, stream_tool_calls="whole")).events)
+
+    def check_state(self, state: State) -> str | None:
+        """Say what is wrong with a state from outside, or None.
+
+        Raises:
+            ParserError: a parser failed.
+        """
+        parsers = {_REASONING: self.reasoning, _FORCED: self._forced, _TOOL: self.tool}
+        for key, value in state.items():
+            parser = parsers.get(key)
+            if parser is None:
+                return f"it has a part {key!r} that no configured parser has"
+            if not isinstance(value, dict):
+                return f"its part {key!r} must be an object"
+            wrong = parser.check_state(value)
+            if wrong:
+                return f"of the {parser}: {wrong}"
+        return None
+
+    def _events(
+        self, state: State, events: Iterable[Event], delta: Delta, context: ParseContext, after: State
+    ) -> list[Event]:
+        """Put each stretch of text through the tool slot, and let reasoning pass between them."""
+        passed: list[Event] = []
+        text: Text | None = None
+        for event in events:
+            if isinstance(event, Text):
+                text = event if text is None else _join(text, event)
+                continue
+            if text is not None:
+                passed += self._content(state, Delta(text.text, text.specials), context, after)
+                state, text = after, None
+            passed.append(event)
+        if text is not None or delta.final:
+            last = text or Text("")
+            tail = Delta(last.text, last.specials, delta.final, delta.finish_reason)
+            passed += self._content(state, tail, context, after)
+        else:
+            for key in (_FORCED, _TOOL):
+                if key in state:
+                    after[key] = state[key]
+        return passed
+
+    def _content(self, state: State, delta: Delta, context: ParseContext, after: State) -> list[Event]:
+        """Run the tool slot on one piece of text; what it keeps goes to ``after``."""
+        if self.tool is None or not context.tools:
+            return [Text(delta.text, delta.specials)] if delta.text else []
+        events: list[Event] = []
+        if context.tool_choice == "required" or context.forced_name is not None:
+            forced = _run(self._forced, state, _FORCED, delta, context)
+            after[_FORCED] = forced.state
+            if forced.state is None or forced.state.get("phase") != NATIVE:
+                return list(forced.events)
+            text = Text("")
+            for event in forced.events:
+                text = _join(text, event) if isinstance(event, Text) else text
+            delta = replace(delta, text=text.text, specials=text.specials)
+        step = _run(self.tool, state, _TOOL, delta, context)
+        after[_TOOL] = step.state
+        events.extend(step.events)
+        if context.tool_choice == "none":
+            events = [event for event in events if isinstance(event, Text)]
+        return events
+
+
+def _run(parser: Parser, state: State | None, key: str, delta: Delta, context: ParseContext) -> Step:
+    """One parser's step. A whole output goes to the parser's own ``derender_extract``, where it has one."""
+    own = state.get(key) if state else None
+    if own is None and delta.final and parser.extracts_itself:
+        return Step({}, tuple(parser.extract(delta, context)))
+    return parser.parse_delta(own, delta, context)
+
+
+def _join(left: Text, right: Text) -> Text:
+    return Text(left.text + right.text, join_specials(left.specials, right.specials, len(left.text)))
+
+
+def _spans(events: Iterable[Event]) -> tuple[Span, ...]:
+    """For parsers that do not tell: what they emitted is what they read."""
+    return tuple(
+        (isinstance(event, Reasoning), len(event.text)) for event in events if isinstance(event, (Text, Reasoning))
+    )

@@ -1,0 +1,295 @@
+"""``ThinkMachine``: reasoning between two markers, such as ``<think>…</think>``, in front of the answer.
+
+    output := [opener] reasoning closer answer | answer
+
+Where the output begins is told by the prompt (``opens_reasoning``). Rules that families share: the first closer closes;
+an opener inside reasoning is literal; an explicit closer wins over a tool call's opener inside open reasoning, and
+without a closer the opener ended the reasoning; a closer inside a JSON string of a call is data; what a cut leaves open
+is reasoning; blank reasoning is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from derender_core.events import Reasoning
+from derender_core.hookspecs import State
+from derender_core.inputs import ParseContext, Prompt
+from derender_core.json_scan import BAD, DONE, START, check_scan_state, in_string, scan_json
+from derender_core.machine import NEED_DATA, Machine, NeedData
+
+__all__ = ["ThinkMachine"]
+
+BLANK = " \t\r\n"
+BRACES = ("{", "[")
+
+
+@dataclass
+class ThinkMachine(Machine):
+    """Base of reasoning parsers with an opener and a closer. A subclass sets what its family does differently.
+
+    Args:
+        ahead: how much of the buffer was searched.
+        gap: blank characters between reasoning and the tool call's opener that is being held.
+        scan: the JSON scanner's state.
+        spoke: whether reasoning was sent.
+        quoted: whether the answer holds a literal opener, which makes later closers literal too.
+    """
+
+    ahead: int = 0
+    gap: int = 0
+    scan: str = ""
+    spoke: bool = False
+    quoted: bool = False
+
+    opener: ClassVar[str] = "<think>"
+    closer: ClassVar[str] = "</think>"
+    strip_newlines: ClassVar[bool] = True
+    """Whether newlines next to the markers are framing, as where the chat template strips them from history."""
+    reopens: ClassVar[bool] = False
+    """Whether an opener inside the answer begins reasoning again; otherwise it is literal there."""
+    plain_when_closed: ClassVar[bool] = False
+    """Whether an output that does not begin inside reasoning is not looked at, markers included."""
+    when_prompt_is_silent: ClassVar[bool | None] = None
+    """Whether reasoning is open when the prompt's current turn holds no marker. None: the output tells."""
+    when_prompt_is_unknown: ClassVar[bool | None] = None
+    """The same when there is no prompt and ``template_kwargs`` do not decide."""
+    switches: ClassVar[tuple[str, ...]] = ()
+    """Boolean ``template_kwargs`` that turn reasoning on or off, the family's own spelling first."""
+    ends_message: ClassVar[tuple[str, ...]] = ()
+    """Markers behind which the model runs on into another turn: the rest of the output is ignored."""
+
+    @classmethod
+    def opens_reasoning(cls, prompt: Prompt | None, context: ParseContext) -> bool | None:
+        """The last marker of the prompt's current turn, else the request's switches, else the family's default."""
+        if prompt is not None:
+            last = prompt.last_of(cls.opener, cls.closer)
+            return cls.when_prompt_is_silent if last is None else last == cls.opener
+        for switch in cls.switches:
+            value = context.template_kwargs.get(switch)
+            if value is not None:
+                return cls.switched(bool(value))
+        return cls.when_prompt_is_unknown
+
+    @classmethod
+    def switched(cls, on: bool) -> bool | None:
+        """What a switch says. Switching on only restores what the family does by itself."""
+        return cls.when_prompt_is_unknown if on else False
+
+    # -- before the first word ---------------------------------------------------------------------------------------
+
+    def read_start(self) -> None:
+        """Where the output begins, as the prompt told."""
+        if self.context.reasoning_open:
+            self.phase = "lead"
+        else:
+            self.phase = "plain" if self.plain_when_closed else "undecided"
+
+    def _opener_first(self) -> bool | None:
+        """Whether the first text that is not blank is the opener. Consumes the opener and the blank before it."""
+        blank = self._blank()
+        starts = self.starts(self.opener, blank) if blank < self.waiting else (False if self.final else None)
+        if starts:
+            self._drop(blank + len(self.opener))
+            self.ahead = 0
+        return starts
+
+    def _blank(self) -> int:
+        """Length of the blank run at the cursor; remembers how far it looked."""
+        at, buffer, size = self._at + self.ahead, self.buffer, len(self.buffer)
+        while at < size and buffer[at] in BLANK:
+            at += 1
+        self.ahead = at - self._at
+        return self.ahead
+
+    def read_lead(self) -> NeedData | None:
+        """Open reasoning: an opener that the model writes again is swallowed."""
+        starts = self._opener_first()
+        if starts is None:
+            return NEED_DATA
+        self.phase = "reasoning"
+        return None
+
+    def read_undecided(self) -> NeedData | None:
+        """The model opens reasoning itself, or does not reason."""
+        starts = self._opener_first()
+        if starts is None:
+            return NEED_DATA
+        self.phase, self.ahead = ("reasoning" if starts else "content"), 0
+        return None
+
+    # -- reasoning ---------------------------------------------------------------------------------------------------
+
+    def read_reasoning(self) -> NeedData | None:
+        """Reasoning until its closer, or until a tool call's opener, which may end it."""
+        openers = self.context.tool_call_openers
+        count, marker = self.find((self.closer, *openers, *self.ends_message), self.ahead)
+        if marker == self.closer:
+            self._close(count)
+        elif marker is not None and marker in openers:
+            self.gap = self._reason(count)
+            self.ahead, self.scan, self.phase = self.gap + len(marker), "", "held"
+        elif marker is not None:
+            self._end_reasoning(count)
+            self.phase = "done"
+        elif self.final:
+            self._end_reasoning(count)
+            return NEED_DATA
+        else:
+            self.ahead = self._reason(count)
+            return NEED_DATA
+        return None
+
+    def _reason(self, count: int) -> int:
+        """Send ``count`` characters as reasoning, but keep what may turn out to be blank or framing.
+
+        Returns:
+            How many were kept.
+        """
+        start = self._at
+        text = self.peek(count)
+        if not self.spoke:
+            body = text.lstrip(BLANK)
+            lead = len(text) - len(text.lstrip("\n")) if self.strip_newlines else 0
+            if not body:
+                return count
+            self._drop(lead, inside=True)
+            text = text[lead:]
+        if self.strip_newlines:
+            text = text.rstrip("\n")
+        if text:
+            self.emit(Reasoning(text))
+            self._drop(len(text), inside=True)
+            self.spoke = True
+        return count - (self._at - start)
+
+    def _end_reasoning(self, count: int) -> None:
+        """Send ``count`` characters as the end of the reasoning."""
+        self._drop(self._reason(count), inside=True)
+        self.ahead, self.gap, self.scan, self.spoke = 0, 0, "", False
+
+    def _close(self, count: int) -> None:
+        self._end_reasoning(count)
+        self._drop(len(self.closer))
+        self.phase = "after" if self.strip_newlines else "content"
+
+    def read_held(self) -> NeedData | None:
+        """Behind a tool call's opener inside open reasoning: a closer makes all of it reasoning, the end a call."""
+        if self.scan:
+            at, self.scan = scan_json(self.buffer, self._at + self.ahead, self.scan)
+            self.ahead = at - self._at
+            if self.scan not in (DONE, BAD):
+                return self._held_to_the_end() if self.final else NEED_DATA
+            self.scan = ""
+        self.ahead, marker = self.find((self.closer, self.opener, *self.ends_message, *BRACES), self.ahead)
+        if marker is None:
+            return self._held_to_the_end() if self.final else NEED_DATA
+        if marker in BRACES:
+            self.scan = START
+        elif marker == self.closer:
+            self._close(self.ahead)
+        else:
+            self._release()
+        return None
+
+    def _held_to_the_end(self) -> None:
+        """No closer came. One inside a string that never ended closes after all, unless the string was cut."""
+        closer = self.buffer.find(self.closer, self._at)
+        if self.scan and in_string(self.scan) and closer >= 0 and self.finish_reason != "length":
+            self._close(closer - self._at)
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        """The opener ended the reasoning: what was held is answer."""
+        self._drop(self.gap, inside=True)
+        self.phase, self.ahead, self.gap, self.scan, self.spoke = "content", 0, 0, "", False
+
+    # -- the answer --------------------------------------------------------------------------------------------------
+
+    def read_after(self) -> NeedData | None:
+        """Newlines behind the closer are framing."""
+        count = 0
+        while self.peek(1, count) == "\n":
+            count += 1
+        self._drop(count)
+        if not self.waiting:
+            return NEED_DATA
+        self.phase = "content"
+        return None
+
+    def read_content(self) -> NeedData | None:
+        """The answer. Stray markers are swallowed, quoted ones kept, and strings of JSON are not looked into."""
+        tools = bool(self.context.tools)
+        count, marker = self.find(
+            (self.opener, self.closer, *(BRACES if tools else self.ends_message))
+        )
+        self._answer(count)
+        if marker is None:
+            return NEED_DATA
+        if marker in BRACES:
+            self.scan, self.phase = START, "json"
+        elif marker == self.closer:
+            if self.quoted:
+                self._answer(len(marker))
+            else:
+                self._drop(len(marker))
+        elif marker == self.opener:
+            self._opener_in_answer()
+        else:
+            self.phase = "done"
+        return None
+
+    def _opener_in_answer(self) -> None:
+        if self.reopens:
+            self._drop(len(self.opener))
+            self.phase = "reasoning"
+        else:
+            self.quoted = True
+            self._answer(len(self.opener))
+
+    def read_json(self) -> NeedData | None:
+        """JSON in the answer of a request with tools: a marker inside its strings is data."""
+        at, self.scan = scan_json(self.buffer, self._at, self.scan)
+        self._answer(at - self._at)
+        if self.scan not in (DONE, BAD):
+            return NEED_DATA
+        self.phase, self.scan = "content", ""
+        return None
+
+    def read_plain(self) -> NeedData:
+        """Nothing here is reasoning."""
+        self._answer(self.waiting)
+        return NEED_DATA
+
+    def read_done(self) -> NeedData:
+        """The message is over."""
+        self._drop(self.waiting)
+        return NEED_DATA
+
+    # -- consuming, with the spans by which reasoning tokens are counted ------------------------------------------------
+
+    def _answer(self, count: int) -> None:
+        if count:
+            self.spans.append((False, count))
+            self.emit_text(count)
+
+    def _drop(self, count: int, *, inside: bool = False) -> None:
+        if count:
+            self.spans.append((inside, count))
+            self.skip(count)
+
+    @classmethod
+    def check(cls, state: State) -> str | None:
+        """As ``Machine.check``, and that positions lie within the buffer and the scanner's state is one."""
+        wrong = super().check(state)
+        if wrong:
+            return wrong
+        size = len(state.get("buffer", ""))
+        if not state.get("gap", 0) <= state.get("ahead", 0) <= size:
+            return "field 'ahead' or 'gap' points outside the buffer"
+        if state.get("scan") and not check_scan_state(state["scan"]):
+            return "field 'scan' is no state of the scanner"
+        return None
+

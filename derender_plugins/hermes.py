@@ -1,0 +1,24 @@
+"""hermes: a JSON object between ``<tool_call>`` and ``</tool_call>``.
+
+Written by Hermes 2 Pro and 3, Qwen2.5, Qwen3, QwQ, Granite 4 and many fine-tunes. The format is the one of the Hermes
+function-calling prompt; docs/formats/hermes.md lists every rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from derender_core import MachinePlugin, TaggedCallMachine
+
+OPENER, CLOSER = "<tool_call>", "</tool_call>"
+
+
+@dataclass
+class Hermes(TaggedCallMachine):
+    """JSON calls in <tool_call> tags: Hermes 2 Pro and 3, Qwen2.5, Qwen3, QwQ, Granite 4."""
+
+    opener = OPENER
+    closer = CLOSER
+
+
+plugin = MachinePlugin(Hermes, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,))

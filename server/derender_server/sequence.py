@@ -1,0 +1,162 @@
+"""One choice of an engine's answer, whole or as a chunk, through the detokenizer and the parsers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from derender_core.errors import InputError
+from derender_core.events import Event
+from derender_core.inputs import ParseContext
+from derender_core.pipeline import Pipeline
+from derender_core.stream import Stream
+from derender_server.limits import Limits
+from derender_server.model import ServedModel
+from derender_server.stops import Ending, TextOptions, find_ending
+from derender_server.wire.derender import GenerateChoice, GenerateResponse, GenerateStreamChoice, GenerateStreamResponse
+
+__all__ = ["Output", "Request", "check_chunk", "check_response", "run_chunk", "run_whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What all choices of one request share.
+
+    Args:
+        model: the served model.
+        limits: what is accepted.
+        pipeline: the parsers that run.
+        context: what the parsers know.
+        text: which tokens are text.
+    """
+
+    model: ServedModel
+    limits: Limits
+    pipeline: Pipeline
+    context: ParseContext
+    text: TextOptions
+
+    def ending(self, token_ids: Sequence[int], finish_reason: str | None, stop_reason: int | str | None) -> Ending:
+        """How these ids end."""
+        return find_ending(
+            token_ids,
+            finish_reason,
+            stop_reason,
+            self.text,
+            eos_token_id=self.model.eos_token_id,
+            eos_token_ids=self.model.eos_token_ids,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a choice, or a chunk of one, gave.
+
+    Args:
+        events: what the parsers said.
+        stream: the stream behind them, with its state and counters.
+        token_ids: all ids, the stop token included.
+        finish_reason: the engine's.
+        stop_reason: what ended it, as the client is told.
+    """
+
+    events: list[Event]
+    stream: Stream
+    token_ids: Sequence[int]
+    finish_reason: str | None
+    stop_reason: int | str | None
+
+
+def run_whole(request: Request, choice: GenerateChoice, prompt_token_ids: Sequence[int] | None) -> Output:
+    """Parse a complete choice, which ``check_response`` has passed."""
+    token_ids = choice.token_ids or ()
+    finish_reason = choice.finish_reason or "stop"
+    ending = request.ending(token_ids, finish_reason, choice.stop_reason)
+    stop = None
+    if finish_reason == "stop" and not ending.by_token:
+        stop = request.text.stop_strings(*([choice.stop_reason] if isinstance(choice.stop_reason, str) else []))
+    stream = Stream(
+        request.model.tokenizer,
+        request.pipeline,
+        request.context,
+        prompt_token_ids=prompt_token_ids,
+        skip_special_tokens=request.text.skip_special_tokens,
+        stop=stop,
+    )
+    events = stream.push(ending.text_ids, final=True, finish_reason=finish_reason)
+    return Output(events, stream, token_ids, finish_reason, stream.stopped or ending.stop_reason)
+
+
+def open_stream(request: Request, state: dict[str, Any] | None, prompt_token_ids: Sequence[int] | None) -> Stream:
+    """The stream of a choice that comes in chunks, new or where ``state`` left it.
+
+    Raises:
+        StateError: ``state`` is not one of this configuration.
+    """
+    return Stream(
+        request.model.tokenizer,
+        request.pipeline,
+        request.context,
+        prompt_token_ids=prompt_token_ids,
+        skip_special_tokens=request.text.skip_special_tokens,
+        stop=request.text.stop_strings(),
+        state=state,
+    )
+
+
+def run_chunk(request: Request, choice: GenerateStreamChoice, stream: Stream) -> Output:
+    """Parse the next chunk of a choice, which ``check_chunk`` has passed."""
+    token_ids = choice.token_ids or ()
+    ending = request.ending(token_ids, choice.finish_reason, choice.stop_reason)
+    final = choice.finish_reason is not None
+    events = stream.push(ending.text_ids, final=final, finish_reason=choice.finish_reason)
+    return Output(events, stream, token_ids, choice.finish_reason, stream.stopped or ending.stop_reason)
+
+
+def check_response(response: GenerateResponse, limits: Limits, param: str) -> None:
+    """Check an engine's whole answer before any work is done with it.
+
+    Raises:
+        InputError: it is too large, is text already, has a choice without tokens, or an id out of range.
+    """
+    _check_mode(response.output_mode, param)
+    limits.check_length(response.prompt_logprobs, f"{param}.prompt_logprobs")
+    limits.check_ids(response.prompt_token_ids, f"{param}.prompt_token_ids")
+    for at, choice in enumerate(response.choices):
+        where = f"{param}.choices.{at}"
+        if not choice.token_ids:
+            raise InputError(
+                f"{where}.token_ids is empty; choice {choice.index} has nothing to derender", f"{where}.token_ids"
+            )
+        limits.check_ids(choice.token_ids, f"{where}.token_ids")
+        limits.check_logprobs(choice.logprobs, f"{where}.logprobs")
+
+
+def check_chunk(chunk: GenerateStreamResponse, limits: Limits) -> GenerateStreamChoice | None:
+    """The one choice of a chunk, checked; None when the chunk has none.
+
+    Raises:
+        InputError: more than one choice, text already, too large, or an id out of range.
+    """
+    _check_mode(chunk.output_mode, "generate_chunk")
+    if len(chunk.choices) > 1:
+        raise InputError(
+            f"generate_chunk has {len(chunk.choices)} choices; at most one choice per chunk, with a stream_state for "
+            "each index",
+            "generate_chunk.choices",
+        )
+    if not chunk.choices:
+        return None
+    choice = chunk.choices[0]
+    limits.check_ids(choice.token_ids, "generate_chunk.choices.0.token_ids")
+    limits.check_logprobs(choice.logprobs, "generate_chunk.choices.0.logprobs")
+    return choice
+
+
+def _check_mode(output_mode: str | None, param: str) -> None:
+    if output_mode not in (None, "tokens"):
+        raise InputError(
+            f'{param}.output_mode is {output_mode!r}; only "tokens" can be derendered, other outputs are text already',
+            f"{param}.output_mode",
+        )

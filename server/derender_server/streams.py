@@ -1,0 +1,119 @@
+"""Streams that keep their state, for callers in the same process. Over HTTP the client keeps it instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from derender_server.chat_derenderer import ChatDerenderer
+from derender_server.completion_derenderer import CompletionDerenderer
+from derender_server.wire.decode import from_value
+from derender_server.wire.derender import (
+    ChatRequestView,
+    CompletionRequestView,
+    DerenderChatStreamRequest,
+    DerenderCompletionStreamRequest,
+    GenerateStreamResponse,
+)
+
+__all__ = ["ChatStream", "CompletionStream"]
+
+
+class ChatStream:
+    """One request's chat stream, of one choice or of several that interleave. Made by ``Derenderer.stream``.
+
+    Attributes:
+        states: the ``stream_state`` of each choice so far, by index; to go on in another process.
+    """
+
+    def __init__(
+        self,
+        derenderer: ChatDerenderer,
+        request: ChatRequestView | None,
+        prompt_token_ids: Sequence[int] | None,
+        prompt_tokens: int | None,
+        model: str | None,
+    ) -> None:
+        self._derenderer, self._request, self._model = derenderer, request, model
+        self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
+        self._prompt_tokens = prompt_tokens
+        self.states: dict[int, dict[str, Any]] = {}
+
+    def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> dict[str, Any]:
+        """OpenAI's chunk for an engine's chunk.
+
+        Raises:
+            InputError: the chunk is wrong; names the field.
+            ParserError: a parser failed; names it.
+        """
+        chunk = from_value(chunk, GenerateStreamResponse)
+        index = _index(chunk, self.states)
+        answer = self._derenderer.chunk(
+            DerenderChatStreamRequest.model_construct(
+                generate_chunk=chunk,
+                stream=True,
+                model=self._model,
+                stream_state=self.states.get(index),
+                prompt_tokens=self._prompt_tokens,
+                prompt_token_ids=self._prompt_token_ids,
+                chat_request=self._request,
+            )
+        )
+        return _kept(answer, self.states, index)
+
+
+class CompletionStream:
+    """One prompt's completion stream. Made by ``Derenderer.stream_completion``.
+
+    Attributes:
+        states: the ``stream_state`` of each choice so far, by index; to go on in another process.
+    """
+
+    def __init__(
+        self,
+        derenderer: CompletionDerenderer,
+        request: CompletionRequestView | None,
+        prompt_token_ids: Sequence[int] | None,
+        prompt_tokens: int | None,
+        model: str | None,
+    ) -> None:
+        self._derenderer, self._request, self._model = derenderer, request, model
+        self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
+        self._prompt_tokens = prompt_tokens
+        self.states: dict[int, dict[str, Any]] = {}
+
+    def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> dict[str, Any]:
+        """OpenAI's chunk for an engine's chunk.
+
+        Raises:
+            InputError: the chunk is wrong; names the field.
+        """
+        chunk = from_value(chunk, GenerateStreamResponse)
+        index = _index(chunk, self.states)
+        answer = self._derenderer.chunk(
+            DerenderCompletionStreamRequest.model_construct(
+                generate_chunk=chunk,
+                stream=True,
+                model=self._model,
+                stream_state=self.states.get(index),
+                prompt_tokens=self._prompt_tokens,
+                prompt_token_ids=self._prompt_token_ids,
+                completion_request=self._request,
+            )
+        )
+        return _kept(answer, self.states, index)
+
+
+def _index(chunk: GenerateStreamResponse, states: Mapping[int, Any]) -> int:
+    """The choice that a chunk belongs to; any that there is for one that only reports usage."""
+    return chunk.choices[0].index if chunk.choices else next(iter(states), 0)
+
+
+def _kept(answer: dict[str, Any], states: dict[int, dict[str, Any]], index: int) -> dict[str, Any]:
+    """The chunk, once its state is kept. Usage counts the reasoning of all choices."""
+    states[index] = answer["stream_state"]
+    chunk: dict[str, Any] = answer["chunk"]
+    details = (chunk.get("usage") or {}).get("completion_tokens_details")
+    if details is not None:
+        details["reasoning_tokens"] = sum(state.get("q", 0) for state in states.values())
+    return chunk

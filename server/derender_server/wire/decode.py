@@ -1,0 +1,146 @@
+"""JSON bodies to request models, fast.
+
+The pydantic models are the contract. For decoding, each has a twin made from it: a ``msgspec.Struct`` with the same
+fields and defaults. On a body with 30,000 tokens and 20 alternatives each the twin takes 80 ms, pydantic 2 s, and a
+decoder holds the interpreter all that time. When a twin refuses a body, pydantic says which field is wrong.
+"""
+
+from __future__ import annotations
+
+import types
+from functools import cache
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from derender_core.errors import InputError
+
+__all__ = ["decode_body", "decode_either", "dotted_path", "from_value", "input_error"]
+
+M = TypeVar("M", bound=BaseModel)
+OneShot = TypeVar("OneShot", bound=BaseModel)
+Streaming = TypeVar("Streaming", bound=BaseModel)
+
+# What msgspec raises for bad JSON, for JSON of the wrong shape, for text that is not UTF-8, and for deep nesting.
+BAD_BODY = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+class _Shape(msgspec.Struct):
+    stream: bool | None = None
+
+
+_shape_decoder = msgspec.json.Decoder(_Shape)
+
+
+def decode_body(body: bytes, model: type[M]) -> M:
+    """A request from its JSON. What comes back has the model's fields, but need not be an instance of it.
+
+    Raises:
+        InputError: not JSON, or a field is wrong; names the first one.
+    """
+    try:
+        return cast(M, _decoder(model).decode(body))
+    except BAD_BODY as error:
+        raise _explain(body, model, error) from error
+
+
+def decode_either(body: bytes, one_shot: type[OneShot], streaming: type[Streaming]) -> OneShot | Streaming:
+    """A request in the shape that its ``stream`` field selects; errors are those of that shape only.
+
+    Raises:
+        InputError: not JSON, or a field is wrong; names the first one.
+    """
+    try:
+        streams = _shape_decoder.decode(body).stream
+    except BAD_BODY as error:
+        raise _explain(body, one_shot, error) from error
+    if streams:
+        return decode_body(body, streaming)
+    return decode_body(body, one_shot)
+
+
+def from_value(value: object, model: type[M]) -> M:
+    """A request from a model, a dict or another mapping, for callers in the same process.
+
+    Raises:
+        InputError: a field is wrong; names the first one.
+    """
+    if isinstance(value, model | _struct(model)):
+        return cast(M, value)
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise input_error(error, value) from error
+
+
+def input_error(error: ValidationError, root: object) -> InputError:
+    """The first thing that pydantic found wrong with ``root``, as our error."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    param = dotted_path(first["loc"], root, missing=first["type"] == "missing")
+    what = first["msg"][:1].lower() + first["msg"][1:]
+    return InputError(f"{param}: {what}" if param else what, param)
+
+
+def dotted_path(loc: tuple[int | str, ...], root: Any, *, missing: bool = False) -> str | None:
+    """``loc`` as a dotted path into ``root``, without the names of union members that pydantic puts into it."""
+    path: list[str] = []
+    here = root
+    for at, part in enumerate(loc):
+        try:
+            here = here[part]
+        except (KeyError, IndexError, TypeError):
+            if not (missing and at == len(loc) - 1):
+                continue
+        path.append(str(part))
+    return ".".join(path) or None
+
+
+def _explain(body: bytes, model: type[BaseModel], error: Exception) -> InputError:
+    if isinstance(error, RecursionError):
+        return InputError("the body is nested too deeply")
+    try:
+        root = msgspec.json.decode(body)
+    except BAD_BODY as malformed:
+        return InputError(f"the body is not valid JSON: {malformed}")
+    try:
+        model.model_validate(root)
+    except ValidationError as invalid:
+        return input_error(invalid, root)
+    return InputError(f"the body is not valid: {error}")  # the twin is stricter here than the model
+
+
+@cache
+def _decoder(model: type[BaseModel]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_struct(model))
+
+
+@cache
+def _struct(model: type[BaseModel]) -> type[msgspec.Struct]:
+    fields = [_field(name, info) for name, info in model.model_fields.items()]
+    # gc=False: decoded JSON has no cycles, and half a million entries must not slow every collection down.
+    return msgspec.defstruct(model.__name__, fields, kw_only=True, gc=False, module=model.__module__)
+
+
+def _field(name: str, info: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    kind = _translate(info.annotation)
+    if info.is_required():
+        return name, kind
+    if info.default_factory is not None:
+        return name, kind, msgspec.field(default_factory=cast(Any, info.default_factory))
+    return name, kind, info.default
+
+
+def _translate(kind: Any) -> Any:
+    """The annotation with every model in it replaced by its twin."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return _struct(kind)
+    origin = get_origin(kind)
+    if origin is Literal:  # msgspec has no Literal of booleans, and the value was looked at before the shape was chosen
+        return Union[tuple(type(value) for value in get_args(kind))]  # noqa: UP007 - built from a tuple
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_translate(part) for part in get_args(kind))]  # noqa: UP007 - built from a tuple
+    if origin in (list, dict):
+        return origin[tuple(_translate(part) for part in get_args(kind))]
+    return kind

@@ -47,7 +47,7 @@ class ByteLevelTail:
             # An unfinished character is at most three bytes long, and whole characters end before it.
             if text or token_id in tail._table.specials or len(data) > 3:
                 break
-        tail._pending = data[utf_8_decode(data, "replace", False)[1] :]
+        tail._pending = _decode_lossy(data)[1]
         tail._from_prompt = bool(tail._pending)
         return tail
 
@@ -65,10 +65,8 @@ class ByteLevelTail:
         return self.flush() + text if self._pending else text
 
     def _feed_bytes(self, data: bytes) -> str:
-        joined = self._pending + data
-        text, used = utf_8_decode(joined, "replace", False)
-        self._pending = joined[used:]
-        if self._from_prompt and used:
+        text, self._pending = _decode_lossy(self._pending + data)
+        if self._from_prompt and text:
             self._from_prompt = False
             # The prompt's unfinished character was not finished: its U+FFFD belongs to the prompt.
             text = text.removeprefix(REPLACEMENT)
@@ -241,12 +239,25 @@ class PieceTail:
         return None
 
 
+def _is_half_surrogate(data: bytes | bytearray) -> bool:
+    """Whether these bytes begin a surrogate. Python waits for its third byte, but it can become no character."""
+    return len(data) == 2 and data[0] == 0xED and data[1] >= 0xA0
+
+
+def _decode_lossy(data: bytes) -> tuple[str, bytes]:
+    """Text of ``data`` as Rust's ``from_utf8_lossy`` gives it, and the bytes of an unfinished character at its end."""
+    text, used = utf_8_decode(data, "replace", False)
+    rest = data[used:]
+    return (text + 2 * REPLACEMENT, b"") if _is_half_surrogate(rest) else (text, rest)
+
+
 def _valid_length(data: bytes | bytearray) -> int | None:
     """How many bytes of ``data`` are whole characters, if only an unfinished one follows; None if it is invalid."""
     try:
-        return utf_8_decode(data, "strict", False)[1]
+        used = utf_8_decode(data, "strict", False)[1]
     except UnicodeDecodeError:
         return None
+    return None if _is_half_surrogate(data[used:]) else used
 
 
 def _read_hex(value: object, *, limit: int) -> bytes | None:

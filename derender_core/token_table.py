@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, decoders
 from tokenizers.pre_tokenizers import ByteLevel
 
 __all__ = ["DecoderShape", "TokenTable", "build_table", "read_shape"]
@@ -27,6 +27,9 @@ class _Metaspace(NamedTuple):
 
     mark: str
     drop_first: bool
+
+
+_Step = tuple[str, str] | _Metaspace | decoders.Replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class DecoderShape:
     """
 
     kind: Literal["bytes", "pieces", "other"]
-    steps: tuple[tuple[str, str] | _Metaspace, ...] = ()
+    steps: tuple[_Step, ...] = ()
     byte_fallback: bool = False
     joined: bool = False
     strip: int = 0
@@ -60,8 +63,10 @@ class DecoderShape:
         for step in self.steps:
             if isinstance(step, _Metaspace):
                 token = token.replace(step.mark, "" if first and step.drop_first else " ")
-            else:
+            elif isinstance(step, tuple):
                 token = token.replace(*step)
+            else:
+                token = step.decode([token])
         return " " + token if self.joined and not first else token
 
 
@@ -102,13 +107,16 @@ def _flatten(decoder: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _read_pieces(chain: Sequence[Mapping[str, Any]]) -> DecoderShape | None:
     """Recognise ``(Replace | Metaspace)* ByteFallback? (Fuse+ Strip?)?``, the chain of SentencePiece vocabularies."""
     rest = list(chain)
-    steps: list[tuple[str, str] | _Metaspace] = []
+    steps: list[_Step] = []
     while rest and rest[0]["type"] in ("Replace", "Metaspace"):
         step = rest.pop(0)
         if step["type"] == "Metaspace":
             steps.append(_Metaspace(step["replacement"], step.get("prepend_scheme", "always") != "never"))
         elif step["pattern"].get("String"):
             steps.append((step["pattern"]["String"], step["content"]))
+        elif step["pattern"].get("Regex"):
+            # Not Python's regular expressions: the library has its own.
+            steps.append(decoders.Replace(Regex(step["pattern"]["Regex"]), step["content"]))
         else:
             return None
     byte_fallback = bool(rest) and rest[0]["type"] == "ByteFallback"

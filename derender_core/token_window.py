@@ -24,7 +24,8 @@ class TokenWindow:
     ``c`` are the ids whose text came out last, ``p`` those behind them that gave nothing yet. The text of both less
     the text of ``c`` is new. It is held while it ends in U+FFFD (bytes of an unfinished character), and while it
     is not simply more text than that of ``c``. Exact where a token's text depends on its neighbours only, as in the
-    WordPiece, BPEDecoder and CTC decoders.
+    WordPiece, BPEDecoder and CTC decoders. A chain that rewrites text already given, however far back, cannot be
+    followed exactly by any stream.
 
     State: ``c`` and ``p``, and ``q``: how many ids of ``p`` are the prompt's.
     """
@@ -48,7 +49,7 @@ class TokenWindow:
         return window
 
     def _decode(self, token_ids: list[int]) -> str:
-        return str(self._tokenizer.decode(token_ids, skip_special_tokens=False))
+        return str(self._tokenizer.decode(token_ids, skip_special_tokens=False)) if token_ids else ""
 
     def feed(self, token_id: int) -> str:
         """Text that became certain with this id."""

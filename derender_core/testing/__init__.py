@@ -1,0 +1,52 @@
+"""Testing parsers: golden cases, ways of cutting an output, and the laws that every parser keeps.
+
+    cases = load_cases("golden.jsonl")
+    for case in cases:
+        assert_case(case)
+    assert_laws(load_parser("tool", "my_parser"), cases=cases)
+
+Nothing here needs pytest; failures are ``AssertionError``s whose text shows the cut, the deltas, the events, the state,
+and what was expected.
+"""
+
+from derender_core.testing.cases import Case, CaseError, Expected, ExpectedCall, load_cases
+from derender_core.testing.cuts import (
+    Cut,
+    all_cuts,
+    cut_at,
+    cut_char,
+    cut_one,
+    cut_pairs,
+    cut_random,
+    cut_special,
+    cut_token,
+)
+from derender_core.testing.run import assert_case, differences, extract_case, run_case, same_json
+from derender_core.testing.trace import Failed, Trace, TraceStep, event_faults, feed
+
+__all__ = [
+    "Case",
+    "CaseError",
+    "Cut",
+    "Expected",
+    "ExpectedCall",
+    "Failed",
+    "Trace",
+    "TraceStep",
+    "all_cuts",
+    "assert_case",
+    "cut_at",
+    "cut_char",
+    "cut_one",
+    "cut_pairs",
+    "cut_random",
+    "cut_special",
+    "cut_token",
+    "differences",
+    "event_faults",
+    "extract_case",
+    "feed",
+    "load_cases",
+    "run_case",
+    "same_json",
+]

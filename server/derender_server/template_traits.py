@@ -50,7 +50,7 @@ def template_traits(source: str) -> TemplateTraits:
     tree = parse_template(source)
     aliases = _content_variables(tree)
     walks = any(_is_content(loop.iter, aliases) for loop in tree.find_all(nodes.For)) or any(
-        _reads_part(node, aliases) for node in tree.find_all((nodes.Getattr, nodes.Getitem))
+        _reads_part(node, aliases) for node in tree.find_all(nodes.Expr)
     )
     tests = [test for test in tree.find_all(nodes.Test) if _is_content(test.node, aliases)]
     compares = any(_compares_null(node, aliases) for node in tree.find_all(nodes.Compare))
@@ -82,11 +82,11 @@ def _content_variables(tree: nodes.Template) -> frozenset[str]:
 def _is_content(node: nodes.Node | None, aliases: frozenset[str]) -> bool:
     match node:
         case nodes.Name(name=name):
-            return name in aliases
+            return bool(name in aliases)
         case nodes.Getattr(attr=attribute):
-            return attribute == CONTENT
+            return bool(attribute == CONTENT)
         case nodes.Getitem(arg=nodes.Const(value=key)):
-            return key == CONTENT
+            return bool(key == CONTENT)
         case nodes.Getitem(node=inner, arg=nodes.Slice()):
             return _is_content(inner, aliases)
         case nodes.CondExpr(expr1=chosen, expr2=other):
@@ -96,20 +96,20 @@ def _is_content(node: nodes.Node | None, aliases: frozenset[str]) -> bool:
         case nodes.Filter(node=inner, name=name):
             return name in LIST_FILTERS and _is_content(inner, aliases)
         case nodes.Call(node=nodes.Getattr(attr="get"), args=[nodes.Const(value=key), *_]):
-            return key == CONTENT
+            return bool(key == CONTENT)
     return False
 
 
-def _reads_part(node: nodes.Getattr | nodes.Getitem, aliases: frozenset[str]) -> bool:
+def _reads_part(node: nodes.Expr, aliases: frozenset[str]) -> bool:
     """Whether this is like ``content[0].text``: a key of a part that is taken by its index."""
-    if isinstance(node, nodes.Getattr):
-        key: object = node.attr
-    else:
-        key = node.arg.value if isinstance(node.arg, nodes.Const) else None
-    part = node.node
-    if key not in PART_KEYS or not isinstance(part, nodes.Getitem) or not isinstance(part.arg, nodes.Const):
-        return False
-    return isinstance(part.arg.value, int) and _is_content(part.node, aliases)
+    match node:
+        case nodes.Getattr(attr=key, node=nodes.Getitem(node=parts, arg=nodes.Const(value=int()))):
+            pass
+        case nodes.Getitem(arg=nodes.Const(value=key), node=nodes.Getitem(node=parts, arg=nodes.Const(value=int()))):
+            pass
+        case _:
+            return False
+    return key in PART_KEYS and _is_content(parts, aliases)
 
 
 def _compares_null(node: nodes.Compare, aliases: frozenset[str]) -> bool:

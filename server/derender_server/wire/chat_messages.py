@@ -21,6 +21,15 @@ __all__ = [
 ]
 
 
+def _plain(value: Any) -> Any:
+    """For callers who build requests from models: those become dicts again."""
+    if isinstance(value, VerbatimModel):
+        return value.raw
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_unset=True)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
 class VerbatimModel(BaseModel):
     """A model that remembers what it was made from.
 
@@ -37,7 +46,7 @@ class VerbatimModel(BaseModel):
     def _remember(cls, data: Any, handler: Callable[[Any], Self]) -> Self:
         model = handler(data)
         if isinstance(data, Mapping):
-            model._raw = dict(data)
+            model._raw = {key: _plain(value) for key, value in data.items()}
         return model
 
     @property

@@ -51,6 +51,7 @@ __all__ = [
     "ResponseFormat",
     "StreamOptions",
     "StructuredOutputs",
+    "TemplateFields",
     "TokenizeRequest",
     "TokenizeResponse",
 ]

@@ -3,6 +3,7 @@
 Everything that a parser author or a user of the library needs is here; the modules behind it are not public.
 """
 
+from derender_core.detokenize import Decoded, Detokenizer
 from derender_core.errors import (
     AmbiguousParserError,
     BrokenParserError,
@@ -41,8 +42,12 @@ from derender_core.message import Message, ToolCall, fold_message
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
 from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_parser, make_parser
+from derender_core.replay import FeedParser, ReplayPlugin, replay
+from derender_core.stop import StopStrings
+from derender_core.stream import Stream
 from derender_core.tagged_call import TaggedCallMachine
 from derender_core.think import ThinkMachine
+from derender_core.tokenizer import ModelTokenizer
 from derender_core.tool_machine import ToolMachine
 
 __all__ = [
@@ -50,15 +55,19 @@ __all__ = [
     "AmbiguousParserError",
     "BrokenParserError",
     "Call",
+    "Decoded",
     "Delta",
     "DerenderError",
+    "Detokenizer",
     "Event",
+    "FeedParser",
     "HookSpecs",
     "InputError",
     "JsonCallMachine",
     "Machine",
     "MachinePlugin",
     "Message",
+    "ModelTokenizer",
     "NeedData",
     "ParseContext",
     "Parser",
@@ -69,12 +78,15 @@ __all__ = [
     "Progress",
     "Prompt",
     "Reasoning",
+    "ReplayPlugin",
     "Slot",
     "Span",
     "Special",
     "State",
     "StateError",
     "Step",
+    "StopStrings",
+    "Stream",
     "TaggedCallMachine",
     "TemplateError",
     "Text",
@@ -100,4 +112,5 @@ __all__ = [
     "parse_call",
     "parse_calls",
     "parse_object",
+    "replay",
 ]

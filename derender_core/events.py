@@ -77,9 +77,7 @@ def merge_events(events: Iterable[Event]) -> list[Event]:
             merged[-1] = Text(last.text + event.text, specials)
         elif isinstance(event, Reasoning) and isinstance(last, Reasoning):
             merged[-1] = Reasoning(last.text + event.text)
-        elif (
-            isinstance(event, ToolCallArguments) and isinstance(last, ToolCallArguments) and last.index == event.index
-        ):
+        elif isinstance(event, ToolCallArguments) and isinstance(last, ToolCallArguments) and last.index == event.index:
             merged[-1] = ToolCallArguments(event.index, last.fragment + event.fragment)
         else:
             merged.append(event)

@@ -1,8 +1,8 @@
 """``ForcedCallMachine``: bare JSON where the request forced a call and the engine used a generic JSON grammar.
 
-With ``tool_choice`` ``"required"`` such an engine writes a list of ``{"name", "parameters" | "arguments"}`` objects, and
-with a named function the object of its arguments, in place of the model's own format (WIRE, "From text to message").
-Anything else is handed on untouched to the tool parser.
+With ``tool_choice`` ``"required"`` such an engine writes a list of ``{"name", "parameters" | "arguments"}`` objects,
+and with a named function the object of its arguments, in place of the model's own format. Anything else is handed on
+untouched to the tool parser.
 """
 
 from __future__ import annotations

@@ -12,12 +12,14 @@ import json
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from derender_core.hookspecs import State
 from derender_core.json_scan import BAD, DONE, START, check_scan_state, depth, scan_json
 from derender_core.json_text import ARGUMENT_KEYS
-from derender_core.hookspecs import State
 from derender_core.tool_machine import BLANK, ToolMachine
 
 __all__ = ["JsonCallMachine"]
+
+_BEFORE_VALUE = "{|v"
 
 Progress = Literal["more", "done", "bad"]
 
@@ -113,6 +115,8 @@ class JsonCallMachine(ToolMachine):
     def walk_object(self) -> Progress:
         """Read on in a call object, and announce it when that may be."""
         while True:
+            if not self.sending and self.scan == _BEFORE_VALUE:
+                self._value_begins()
             progress = self._scan(stop=1)
             if progress != "more":
                 return progress
@@ -148,8 +152,6 @@ class JsonCallMachine(ToolMachine):
             self.mark = self.ahead
         elif expect == ":":
             self.key = self._string_at_mark()
-        elif expect == "v":
-            self._value_begins()
         elif expect == ",":
             if self.sending == "arguments":
                 self.sending = "sent"

@@ -23,6 +23,7 @@ BAD: Final = "|!"
 
 # What is expected next. v: value, V: value or ], k: key, K: key or }, : and , themselves, s: inside a string, S: inside
 # a key, n: inside a number, l: inside a literal (followed by what is left of it).
+_STATE = re.compile(r"[\[{]{0,200}\|(?:[vVkK:,.!]|[sS](?:\\|u[0-3])?|n[-0d.fe+x]|l(?:rue|ue|e|alse|lse|se|ull|ll|l))")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _WHOLE_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"')
 _STRING_RUN = re.compile(r'[^"\\\x00-\x1f]*')
@@ -44,6 +45,15 @@ _NUMBER = {
     "+": {"0": "x", "digit": "x"},
     "x": {"0": "x", "digit": "x"},
 }
+_NUMBER_KINDS = {
+    "0": "0",
+    ".": ".",
+    "e": "e",
+    "E": "e",
+    "+": "sign",
+    "-": "sign",
+    **dict.fromkeys("123456789", "digit"),
+}
 _NUMBER_ENDS = frozenset("0dfx")
 
 
@@ -59,7 +69,7 @@ def in_string(state: str) -> bool:
 
 def check_scan_state(state: str) -> bool:
     """Whether a state from outside is one that the scanner can go on from."""
-    return re.fullmatch(r"[\[{]{0,200}\|(?:[vVkK:,.!]|[sS](?:\\|u[0-3])?|n[-0d.fe+x]|l(?:rue|ue|e|alse|lse|se|ull|ll|l))", state) is not None
+    return _STATE.fullmatch(state) is not None
 
 
 def scan_json(text: str, at: int, state: str, stop: int = 0, out: list[str] | None = None) -> tuple[int, str]:
@@ -183,7 +193,7 @@ def _number(text: str, at: int, expect: str) -> tuple[int, str]:
         if at == len(text):
             return at, expect
     char = text[at]
-    kind = char if char in "0." else "digit" if "1" <= char <= "9" else "e" if char in "eE" else "sign" if char in "+-" else ""
+    kind = _NUMBER_KINDS.get(char, "")
     after = _NUMBER[inside].get(kind)
     if after is not None:
         return at + 1, "n" + after

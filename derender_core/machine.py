@@ -59,13 +59,23 @@ class Machine:
     buffer: str = ""
     specials: list[list[int]] | None = None
 
-    context: ClassVar[ParseContext]
-    final: ClassVar[bool]
-    finish_reason: ClassVar[str | None]
-
     _readers: ClassVar[dict[str, Reader]] = {}
     _defaults: ClassVar[dict[str, Any]] = {}
-    _mutable: ClassVar[tuple[str, ...]] = ()
+
+    def _begin(self, delta: Delta, context: ParseContext) -> None:
+        """Set what belongs to this delta alone and is not state."""
+        self._at: int = 0
+        self._events: list[Event] = []
+        self.spans: list[Span] = []
+        self.context: ParseContext = context
+        self.final: bool = delta.final
+        self.finish_reason: str | None = delta.finish_reason
+        if delta.specials:
+            size = len(self.buffer)
+            marks = [[low + size, high + size, token] for low, high, token in delta.specials]
+            self.specials = (self.specials or []) + marks
+        if delta.text:
+            self.buffer = self.buffer + delta.text if self.buffer else delta.text
 
     # -- what a reader uses ------------------------------------------------------------------------------------------
 
@@ -180,32 +190,19 @@ class Machine:
         self._begin(delta, context)
         readers = self._readers
         while True:
-            before = (self.phase, self._at, len(self._events))
-            fields_before = None
+            before = self._at, self.phase, len(self._events)
             if readers[self.phase](self) is NEED_DATA:
                 break
-            if before == (self.phase, self._at, len(self._events)):
-                fields_before = self.save()
-                if readers[self.phase](self) is NEED_DATA:
-                    break
-                if fields_before == self.save():
-                    raise RuntimeError(f"{type(self).__name__}.read_{self.phase} does not get on")
+            if before == (self._at, self.phase, len(self._events)):
+                self._get_on()
         self._cut()
         return self._events
 
-    def _begin(self, delta: Delta, context: ParseContext) -> None:
-        run = self.__dict__
-        run["context"] = context
-        run["final"] = delta.final
-        run["finish_reason"] = delta.finish_reason
-        self._at = 0
-        self._events: list[Event] = []
-        self.spans: list[Span] = []
-        if delta.specials:
-            size = len(self.buffer)
-            self.specials = (self.specials or []) + [[low + size, high + size, tok] for low, high, tok in delta.specials]
-        if delta.text:
-            self.buffer = self.buffer + delta.text if self.buffer else delta.text
+    def _get_on(self) -> None:
+        """A reader neither consumed nor emitted anything: legal when it changed a field, so let it try once more."""
+        before = self._at, self.save()
+        if self._readers[self.phase](self) is not NEED_DATA and before == (self._at, self.save()):
+            raise RuntimeError(f"{type(self).__name__}.read_{self.phase} does not get on")
 
     def _cut(self) -> None:
         at = self._at
@@ -224,9 +221,7 @@ class Machine:
 
     @classmethod
     def _prepare(cls) -> None:
-        cls._readers = {
-            name.removeprefix("read_"): getattr(cls, name) for name in dir(cls) if name.startswith("read_")
-        }
+        cls._readers = {name.removeprefix("read_"): getattr(cls, name) for name in dir(cls) if name.startswith("read_")}
         defaults = {}
         for field in fields(cls):
             if field.default is MISSING:

@@ -38,11 +38,20 @@ class Pipeline:
         Raises:
             ParserError: a parser failed.
         """
-        if self.tool is not None and context.tools:
-            context = replace(context, tool_call_openers=self.tool.tool_call_openers(context))
+        context = self.resume(context)
         if self.reasoning is not None and context.reasoning_open is None:
             context = replace(context, reasoning_open=self.reasoning.prompt_opens_reasoning(prompt, context))
         return context
+
+    def resume(self, context: ParseContext) -> ParseContext:
+        """As ``open``, where the prompt was asked before.
+
+        Raises:
+            ParserError: a parser failed.
+        """
+        if self.tool is None or self.reasoning is None or not context.tools:
+            return context
+        return replace(context, tool_call_openers=self.tool.tool_call_openers(context))
 
     def special_tokens(self, context: ParseContext) -> tuple[str, ...]:
         """The special tokens that the parsers must see as text.

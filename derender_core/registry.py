@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal
 
 import pluggy
@@ -144,7 +144,7 @@ def make_parser(slot: Slot, name: str, plugin: object) -> Parser:
     return Parser(slot, name, plugin)
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_parser(slot: Slot, name: str) -> Parser:
     """Load an installed parser.
 

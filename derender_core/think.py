@@ -193,13 +193,14 @@ class ThinkMachine(Machine):
             self._release()
         return None
 
-    def _held_to_the_end(self) -> None:
+    def _held_to_the_end(self) -> NeedData | None:
         """No closer came. One inside a string that never ended closes after all, unless the string was cut."""
         closer = self.buffer.find(self.closer, self._at)
         if self.scan and in_string(self.scan) and closer >= 0 and self.finish_reason != "length":
             self._close(closer - self._at)
         else:
             self._release()
+        return None
 
     def _release(self) -> None:
         """The opener ended the reasoning: what was held is answer."""
@@ -222,9 +223,7 @@ class ThinkMachine(Machine):
     def read_content(self) -> NeedData | None:
         """The answer. Stray markers are swallowed, quoted ones kept, and strings of JSON are not looked into."""
         tools = bool(self.context.tools)
-        count, marker = self.find(
-            (self.opener, self.closer, *(BRACES if tools else self.ends_message))
-        )
+        count, marker = self.find((self.opener, self.closer, *(BRACES if tools else self.ends_message)))
         self._answer(count)
         if marker is None:
             return NEED_DATA
@@ -268,7 +267,7 @@ class ThinkMachine(Machine):
         self._drop(self.waiting)
         return NEED_DATA
 
-    # -- consuming, with the spans by which reasoning tokens are counted ------------------------------------------------
+    # -- consuming, with the spans by which reasoning tokens are counted ---------------------------------------------
 
     def _answer(self, count: int) -> None:
         if count:
@@ -292,4 +291,3 @@ class ThinkMachine(Machine):
         if state.get("scan") and not check_scan_state(state["scan"]):
             return "field 'scan' is no state of the scanner"
         return None
-

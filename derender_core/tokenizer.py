@@ -47,10 +47,7 @@ class ModelTokenizer:
         self.bos_token, self.bos_token_id = self._named("bos_token")
         self.eos_token, self.eos_token_id = self._named("eos_token")
         self.pad_token, self.pad_token_id = self._named("pad_token")
-        self._decoders = {
-            True: Detokenizer(self, visible=frozenset()),
-            False: Detokenizer(self, visible=None),
-        }
+        self._detokenizers: dict[frozenset[int] | None, Detokenizer] = {}
 
     @classmethod
     def load(cls, directory: Path | str) -> ModelTokenizer:
@@ -117,13 +114,20 @@ class ModelTokenizer:
 
         return Prompt(tail)
 
+    def detokenizer(self, visible: frozenset[int] | None) -> Detokenizer:
+        """The detokenizer that keeps these special tokens; None keeps all. Made once per set."""
+        found = self._detokenizers.get(visible)
+        if found is None:
+            found = self._detokenizers[visible] = Detokenizer(self, visible=visible)
+        return found
+
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """The text of a whole sequence.
 
         Raises:
             TokenIdError: a negative id.
         """
-        detokenizer = self._decoders[skip_special_tokens]
+        detokenizer = self.detokenizer(frozenset() if skip_special_tokens else None)
         return detokenizer.push(detokenizer.start(None), token_ids, final=True)[0].text
 
     def _named(self, role: str) -> tuple[str | None, int | None]:

@@ -1,4 +1,4 @@
-"""``ToolMachine``: what every tool parser's machine needs besides its grammar: text around calls, and calls' indexes."""
+"""``ToolMachine``: what every tool parser needs besides its grammar: text around calls, and the calls' indexes."""
 
 from __future__ import annotations
 

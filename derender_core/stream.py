@@ -1,0 +1,198 @@
+"""``Stream``: token ids in, events out, with the whole state as a small JSON object.
+
+One-shot parsing is a stream of one final push; a server that keeps nothing resumes a stream from its state. Either way
+the same code runs, so the two agree by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from derender_core.detokenize import Decoded, Detokenizer
+from derender_core.errors import StateError
+from derender_core.events import Event
+from derender_core.inputs import Delta, ParseContext, Special
+from derender_core.pipeline import Pipeline
+from derender_core.reasoning_tokens import ReasoningTokens
+from derender_core.stop import StopStrings
+from derender_core.tokenizer import ModelTokenizer
+
+__all__ = ["Stream"]
+
+# Keys of the state and the type each must have. What is empty or zero is left out.
+_DETOKENIZER, _PARSERS, _OPEN, _TOKENS, _REASONING, _PENDING, _HELD, _MARKS, _STOPPED = "dponrqhmx"
+_TYPES: dict[str, tuple[type, ...]] = {
+    _DETOKENIZER: (dict,),
+    _PARSERS: (dict,),
+    _OPEN: (bool, type(None)),
+    _TOKENS: (int,),
+    _REASONING: (int,),
+    _PENDING: (list,),
+    _HELD: (str,),
+    _MARKS: (list,),
+    _STOPPED: (str,),
+}
+
+
+class Stream:
+    """The output of one choice, as it is generated.
+
+    Args:
+        tokenizer: the model's tokenizer.
+        pipeline: the parsers; without any, all text is ``Text``.
+        context: what the parsers may know about the request.
+        prompt_token_ids: what the model was given. Keeps the first token's leading space, and tells whether the output
+            begins inside reasoning. Not needed with a ``state``.
+        skip_special_tokens: whether special tokens that no parser asks for are dropped from the text.
+        stop: the request's stop strings.
+        state: what ``state`` of another stream of the same request gave; this one goes on where that one was.
+
+    Raises:
+        StateError: a state that was not made by a stream of this kind.
+        ParserError: a parser failed.
+    """
+
+    def __init__(
+        self,
+        tokenizer: ModelTokenizer,
+        pipeline: Pipeline | None = None,
+        context: ParseContext | None = None,
+        *,
+        prompt_token_ids: Sequence[int] | None = None,
+        skip_special_tokens: bool = True,
+        stop: StopStrings | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self._pipeline = pipeline or Pipeline()
+        self._stop = stop if stop is not None and stop.strings else None
+        context = context or ParseContext()
+        self._detokenizer = _detokenizer(tokenizer, self._pipeline, context, skip_special_tokens)
+        if state is None:
+            prompt = tokenizer.prompt(prompt_token_ids) if prompt_token_ids is not None else None
+            self._context = self._pipeline.open(context, prompt)
+            self._detokenizing = self._detokenizer.start(prompt_token_ids)
+            state = {}
+        else:
+            self._check(state)
+            self._context = replace(self._pipeline.resume(context), reasoning_open=state.get(_OPEN))
+            self._detokenizing = state.get(_DETOKENIZER) or {}
+        self._parsing: dict[str, Any] | None = state.get(_PARSERS)
+        self._counter = ReasoningTokens(state.get(_REASONING, 0), state.get(_PENDING, []))
+        self._held: str = state.get(_HELD, "")
+        self._marks = tuple(Special(*mark) for mark in state.get(_MARKS, ()))
+        self.output_tokens: int = state.get(_TOKENS, 0)
+        self.stopped: str | None = state.get(_STOPPED)
+        self.decoded = Decoded("", (), [])
+
+    @property
+    def reasoning_open(self) -> bool | None:
+        """Whether the output begins inside reasoning; None when the output itself tells."""
+        return self._context.reasoning_open
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Output tokens so far that are reasoning; the markers around it are not."""
+        return self._counter.total
+
+    def push(self, token_ids: Sequence[int], *, final: bool = False, finish_reason: str | None = None) -> list[Event]:
+        """Take the next token ids.
+
+        Args:
+            token_ids: as many as came; may be none.
+            final: whether these are the last.
+            finish_reason: with ``final``, the engine's reason; a call cut by "length" is treated differently from one
+                that the model left open.
+
+        Returns:
+            The events that became certain. ``decoded`` holds the text of these tokens.
+
+        Raises:
+            TokenIdError: a negative id.
+            ParserError: a parser failed.
+        """
+        decoded, self._detokenizing = self._detokenizer.push(self._detokenizing, token_ids, final=final)
+        self.decoded = decoded
+        text, specials = self._cut(decoded, final) if self._stop else (decoded.text, decoded.specials)
+        self.output_tokens += len(token_ids)
+        if self._pipeline.reasoning is not None:
+            self._counter.add(decoded.lengths)
+        if not text and not final:
+            return []
+        step = self._pipeline.parse_delta(self._parsing, Delta(text, specials, final, finish_reason), self._context)
+        self._parsing = step.state
+        if self._pipeline.reasoning is not None:
+            self._counter.count(step.spans)
+        return list(step.events)
+
+    def _cut(self, decoded: Decoded, final: bool) -> tuple[str, tuple[Special, ...]]:
+        """The text that is certain in view of the stop strings."""
+        assert self._stop is not None
+        if self.stopped is not None:
+            return "", ()
+        early = self._stop.min_tokens - self.output_tokens
+        free = len(self._held) + sum(decoded.lengths[:early]) if early > 0 else 0
+        offset = len(self._held)
+        marks = self._marks + tuple(
+            Special(low + offset, high + offset, token) for low, high, token in decoded.specials
+        )
+        text, self._held, self.stopped = self._stop.push(self._held, decoded.text, free=free, final=final)
+        size = len(text)
+        self._marks = tuple(Special(low - size, high - size, token) for low, high, token in marks if low >= size)
+        return text, tuple(mark for mark in marks if mark.end <= size)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The whole state: JSON-plain, and small whatever the length of the output."""
+        state: dict[str, Any] = {_OPEN: self._context.reasoning_open} if self._pipeline.reasoning is not None else {}
+        parts = {
+            _DETOKENIZER: self._detokenizing,
+            _PARSERS: self._parsing,
+            _TOKENS: self.output_tokens,
+            _REASONING: self._counter.total,
+            _PENDING: self._counter.pending,
+            _HELD: self._held,
+            _MARKS: [list(mark) for mark in self._marks],
+        }
+        state.update((key, value) for key, value in parts.items() if value)
+        if self.stopped is not None:
+            state[_STOPPED] = self.stopped
+        return state
+
+    def _check(self, state: object) -> None:
+        """Refuse a state that could make parsing fail.
+
+        Raises:
+            StateError: says what is wrong.
+        """
+        if not isinstance(state, dict):
+            raise StateError("stream_state must be an object, as the last chunk gave it")
+        for key, value in state.items():
+            allowed = _TYPES.get(key)
+            if allowed is None:
+                raise StateError(f"stream_state has an unknown part {key!r}; send it back as it was given")
+            if type(value) not in allowed:
+                raise StateError(f"stream_state has a part {key!r} of the wrong type; send it back as it was given")
+        if any(not 0 <= state.get(key, 0) < 1 << 40 for key in (_TOKENS, _REASONING)):
+            raise StateError("stream_state has a count out of range; send it back as it was given")
+        marks = state.get(_MARKS, [])
+        if not all(isinstance(mark, list) and len(mark) == 3 and all(type(n) is int for n in mark) for mark in marks):
+            raise StateError("stream_state has marks that are no marks; send it back as it was given")
+        if not all(type(length) is int and abs(length) < 1 << 40 for length in state.get(_PENDING, [])):
+            raise StateError("stream_state has lengths that are no lengths; send it back as it was given")
+        wrong = self._detokenizer.check_state(state.get(_DETOKENIZER) or {}) or self._pipeline.check_state(
+            state.get(_PARSERS) or {}
+        )
+        if wrong:
+            raise StateError(f"stream_state does not fit this server's model and parsers: {wrong}")
+
+
+def _detokenizer(
+    tokenizer: ModelTokenizer, pipeline: Pipeline, context: ParseContext, skip_special_tokens: bool
+) -> Detokenizer:
+    visible: frozenset[int] | None = None
+    if skip_special_tokens:
+        ids = (tokenizer.token_id(text) for text in pipeline.special_tokens(context))
+        visible = frozenset(token_id for token_id in ids if token_id is not None)
+    return tokenizer.detokenizer(visible)

@@ -22,7 +22,8 @@ class ModelTokenizer:
     """A ``tokenizers.Tokenizer`` with what the configuration beside it says.
 
     Args:
-        tokenizer: the tokenizer. Special tokens that only ``config`` names are added to it.
+        tokenizer: the tokenizer, which becomes this object's own: tokens that only ``config`` names are added to it, and
+            truncation and padding are turned off.
         config: the content of ``tokenizer_config.json``; ``{}`` when there is none.
 
     Attributes:
@@ -37,6 +38,9 @@ class ModelTokenizer:
     def __init__(self, tokenizer: Tokenizer, config: Mapping[str, Any] | None = None) -> None:
         self.tokenizer = tokenizer
         self.config: dict[str, Any] = dict(config or {})
+        # Left from training in some tokenizer.json; a prompt is neither cut nor filled up.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
         _add_missing_tokens(tokenizer, self.config)
         added = tokenizer.get_added_tokens_decoder()
         vocabulary = tokenizer.get_vocab(with_added_tokens=True)
@@ -75,20 +79,21 @@ class ModelTokenizer:
         """Token ids of ``text``. Special tokens written out in it become their ids.
 
         Args:
-            text: any text.
+            text: any text. Lone surrogates, which JSON can smuggle in, count as U+FFFD.
             add_special_tokens: whether to add what the tokenizer puts around a sequence, such as BOS.
         """
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        ids: list[int] = self.tokenizer.encode(_well_formed(text), add_special_tokens=add_special_tokens).ids
         return ids
 
     def token_id(self, text: str) -> int | None:
         """The id of a token that is exactly ``text``, or None. Markers are found at once, other texts by a search."""
+        text = _well_formed(text)
         token_id = self.tokenizer.token_to_id(text)
         if token_id is not None and self.token_text(token_id) == text:
             return int(token_id)
         if text in self.table.texts:
             return self.table.texts.index(text)
-        data = text.encode(errors="surrogatepass")
+        data = text.encode()
         return next((token_id for token_id, part in self.table.partial.items() if part == data), None)
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -136,6 +141,15 @@ class ModelTokenizer:
         return token, token_id
 
 
+def _well_formed(text: str) -> str:
+    """The text with U+FFFD for each lone surrogate, as the library refuses them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
@@ -162,9 +176,11 @@ def _add_missing_tokens(tokenizer: Tokenizer, config: Mapping[str, Any]) -> None
     a role are special whatever ``tokenizer.json`` says.
     """
     declared = config.get("added_tokens_decoder")
-    by_id = {int(key): token for key, token in declared.items() if key.isdigit()} if isinstance(declared, dict) else {}
+    by_id = (
+        {int(key): token for key, token in declared.items() if key.isdecimal()} if isinstance(declared, dict) else {}
+    )
     for token_id, token in sorted(by_id.items(), key=lambda item: item[0]):
-        content = _content(token)
+        content = _content(token) if isinstance(token, dict) else None
         if content and tokenizer.token_to_id(content) is None and token_id == tokenizer.get_vocab_size():
             flags = {flag: bool(token.get(flag)) for flag in ("lstrip", "rstrip", "normalized", "single_word")}
             add = tokenizer.add_special_tokens if token.get("special") else tokenizer.add_tokens

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from litestar import post
+from litestar import Request, post
+from litestar.concurrency import sync_to_thread
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Response, Stream
 
@@ -162,15 +163,18 @@ def demo_engine_handlers(model: ServedModel, pace: Pace = Pace()) -> list[HTTPRo
     """
     engine = DemoEngine(model, pace)
 
-    @post(GENERATE_PATH, status_code=200, sync_to_thread=True, summary="Scripted engine: token ids in, token ids out")
-    def generate(body: bytes) -> Response[Any]:
-        """Play an assistant. A `GenerateRequest` in, a `GenerateResponse` out; with `stream: true` chunks as SSE."""
+    def answer(body: bytes) -> Response[Any]:
         request = decode_body(body, EngineRequest)
         outputs = engine.generate(request)
         if not request.stream:
             return Response(msgspec.json.encode(engine.response(request, outputs)), media_type="application/json")
         events = _events(engine.chunks(request, outputs))
         return Stream(events, media_type="text/event-stream", headers={"cache-control": "no-cache"})
+
+    @post(GENERATE_PATH, status_code=200, summary="Scripted engine: token ids in, token ids out")
+    async def generate(request: Request[Any, Any, Any]) -> Response[Any]:
+        """Play an assistant. A `GenerateRequest` in, a `GenerateResponse` out; with `stream: true` chunks as SSE."""
+        return await sync_to_thread(answer, await request.body())
 
     return [generate]
 

@@ -9,6 +9,7 @@ Nothing here needs pytest; failures are ``AssertionError``s whose text shows the
 and what was expected.
 """
 
+from derender_core.testing.assert_laws import assert_laws, case_samples, soup_samples
 from derender_core.testing.cases import Case, CaseError, Expected, ExpectedCall, load_cases
 from derender_core.testing.cuts import (
     Cut,
@@ -21,20 +22,27 @@ from derender_core.testing.cuts import (
     cut_special,
     cut_token,
 )
+from derender_core.testing.laws import LAWS, Law, Sample
 from derender_core.testing.run import assert_case, differences, extract_case, run_case, same_json
+from derender_core.testing.soup import find_markers, marker_soup, plain_text
 from derender_core.testing.trace import Failed, Trace, TraceStep, event_faults, feed
 
 __all__ = [
+    "LAWS",
     "Case",
     "CaseError",
     "Cut",
     "Expected",
     "ExpectedCall",
     "Failed",
+    "Law",
+    "Sample",
     "Trace",
     "TraceStep",
     "all_cuts",
     "assert_case",
+    "assert_laws",
+    "case_samples",
     "cut_at",
     "cut_char",
     "cut_one",
@@ -46,7 +54,11 @@ __all__ = [
     "event_faults",
     "extract_case",
     "feed",
+    "find_markers",
     "load_cases",
+    "marker_soup",
+    "plain_text",
     "run_case",
     "same_json",
+    "soup_samples",
 ]

@@ -12,8 +12,8 @@ Keys of a case (only ``id``, ``output`` and ``expected`` or ``any_of`` are neede
 - ``output``: the model's output; or a list of texts and ``[text, token id]`` pairs, where special tokens matter.
 - ``finish_reason``: why the engine stopped.
 - ``deltas``: one exact cut of the output that must be tried besides all others.
-- ``expected``: ``content``, ``reasoning_content``, ``tool_calls``: a list of ``{"name", "arguments"}`` with the arguments
-  as an object, and ``arguments_text`` where the very characters matter. What is left out is null, or no calls.
+- ``expected``: ``content``, ``reasoning_content``, ``tool_calls``: a list of ``{"name", "arguments"}`` with the
+  arguments as an object, and ``arguments_text`` where the very characters matter. What is left out is null or no calls.
 - ``any_of``: instead of ``expected``, several messages of which one must come, the same one at every cut.
 - ``compare``: ``"strict"``, or ``"soft"``: white space around content and reasoning does not count.
 - ``check``: compare only these of ``content``, ``reasoning_content``, ``tool_calls``.
@@ -154,7 +154,9 @@ class Case(_Model):
             ParserLoadError: one cannot be loaded.
         """
         tool, reasoning = self.parsers.tool, self.parsers.reasoning
-        return Pipeline(load_parser("tool", tool) if tool else None, load_parser("reasoning", reasoning) if reasoning else None)
+        return Pipeline(
+            load_parser("tool", tool) if tool else None, load_parser("reasoning", reasoning) if reasoning else None
+        )
 
 
 def load_cases(path: Path | str) -> list[Case]:

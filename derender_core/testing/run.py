@@ -98,7 +98,9 @@ def _stream_faults(case: Case, once: list[Event], message: Message, trace: Trace
     if faults:
         return faults
     if whole:
-        return [] if events == once else [f"one-shot gives other events:\n{_lines(once)}", f"streamed:\n{_lines(events)}"]
+        return (
+            [] if events == once else [f"one-shot gives other events:\n{_lines(once)}", f"streamed:\n{_lines(events)}"]
+        )
     streamed = fold_message(events)
     if clean:
         return _message_faults(streamed, message)
@@ -108,16 +110,16 @@ def _stream_faults(case: Case, once: list[Event], message: Message, trace: Trace
     faults += _text_fault("content", streamed.content, message.content)
     rest = iter(streamed.tool_calls)
     if not all(any(_same_call(call, other) for other in rest) for call in message.tool_calls):
-        faults.append(f"calls of the one-shot parse are missing: {streamed.tool_calls!r} against {message.tool_calls!r}")
+        faults.append(
+            f"calls of the one-shot parse are missing: {streamed.tool_calls!r} against {message.tool_calls!r}"
+        )
     return faults
 
 
 def _message_faults(got: Message, expected: Message) -> list[str]:
     faults = _text_fault("content", got.content, expected.content)
     faults += _text_fault("reasoning_content", got.reasoning, expected.reasoning)
-    same = len(got.tool_calls) == len(expected.tool_calls) and all(
-        map(_same_call, got.tool_calls, expected.tool_calls)
-    )
+    same = len(got.tool_calls) == len(expected.tool_calls) and all(map(_same_call, got.tool_calls, expected.tool_calls))
     return faults if same else [*faults, f"tool_calls: got {got.tool_calls!r}, one-shot gives {expected.tool_calls!r}"]
 
 
@@ -139,7 +141,11 @@ def differences(case: Case, message: Message) -> list[str]:
     faults = [_against(case, message, expected) for expected in case.alternatives]
     if [] in faults:
         return []
-    return faults[0] if len(faults) == 1 else [f"alternative {at}: {one}" for at, all_ in enumerate(faults, 1) for one in all_]
+    return (
+        faults[0]
+        if len(faults) == 1
+        else [f"alternative {at}: {one}" for at, all_ in enumerate(faults, 1) for one in all_]
+    )
 
 
 def _against(case: Case, message: Message, expected: Expected) -> list[str]:

@@ -1,0 +1,93 @@
+"""Holding a parser to all laws, over its golden cases and over marker soup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from derender_core.inputs import Delta, ParseContext, Tool
+from derender_core.registry import Parser
+from derender_core.testing.cases import Case
+from derender_core.testing.laws import LAWS, Law, Sample, state_is_bounded
+from derender_core.testing.soup import DEFAULT_MARKERS, find_markers, marker_soup
+from derender_core.testing.trace import Failed
+
+__all__ = ["assert_laws", "case_samples", "soup_samples"]
+
+# What a request offers where no case says it.
+_TOOLS = (Tool("ping", {"type": "object", "properties": {"a": {"type": "string"}}}),)
+
+
+def assert_laws(
+    parser: Parser,
+    cases: Sequence[Case] = (),
+    *,
+    soup: int = 100,
+    seed: int = 0,
+    markers: Sequence[str] = (),
+    laws: Sequence[Law] = LAWS,
+) -> None:
+    """Hold a parser to the laws.
+
+    Args:
+        parser: the parser; ``make_parser`` makes one of a plugin object.
+        cases: its golden cases. Their outputs are samples, and what soup is made of.
+        soup: how many soups.
+        seed: the first soup's seed.
+        markers: the format's markers, where the parser does not name them and no case holds them.
+        laws: which laws.
+
+    Raises:
+        Failed: a law does not hold. Names the law and the sample.
+    """
+    __tracebackhide__ = True
+    samples = [*case_samples(parser, cases), *soup_samples(parser, cases, soup=soup, seed=seed, markers=markers)]
+    bounded = [sample for sample in samples if sample.clean][:8] or samples[:1]
+    for law in laws:
+        for sample in bounded if law is state_is_bounded else samples:
+            try:
+                law(parser, sample)
+            except Failed as error:
+                raise Failed(f"{parser} breaks the law {law.__name__}\n{error}") from error
+
+
+def case_samples(parser: Parser, cases: Sequence[Case]) -> Iterator[Sample]:
+    """The outputs of cases that this parser can be given alone: calls that nobody forced, no other parser in front."""
+    for case in cases:
+        if case.tool_choice not in ("auto", "none") or (parser.slot == "tool" and not case.tools):
+            continue
+        alone = case.parsers.reasoning is None if parser.slot == "tool" else case.parsers.tool is None
+        clean = alone and not {"cut", "malformed"} & set(case.tags)
+        for context in _contexts(parser, tuple(Tool(tool.name, tool.parameters) for tool in case.tools)):
+            yield Sample(f"case {case}", case.whole, context, clean=clean)
+
+
+def soup_samples(
+    parser: Parser, cases: Sequence[Case] = (), *, soup: int = 100, seed: int = 0, markers: Sequence[str] = ()
+) -> Iterator[Sample]:
+    """Seeded soups of the parser's markers and of pieces of its cases."""
+    texts = [case.text for case in cases]
+    contexts = list(_contexts(parser, _offered(cases)))
+    declared = (*parser.tool_call_openers(contexts[0]), *parser.special_tokens(contexts[0]))
+    known = tuple(dict.fromkeys((*markers, *declared, *find_markers(texts)))) or DEFAULT_MARKERS
+    for number in range(seed, seed + soup):
+        text = marker_soup(number, known, texts)
+        reason = ("stop", "length", "stop", None)[number % 4]
+        output = Delta(text, final=True, finish_reason=reason)
+        yield Sample(f"marker soup, seed {number}", output, contexts[number % len(contexts)])
+
+
+def _offered(cases: Sequence[Case]) -> tuple[Tool, ...]:
+    tools = {tool.name: Tool(tool.name, tool.parameters) for case in cases for tool in case.tools}
+    return (*_TOOLS, *list(tools.values())[:8])
+
+
+def _contexts(parser: Parser, tools: tuple[Tool, ...]) -> Iterator[ParseContext]:
+    """The requests to try: a reasoning parser begins inside reasoning, outside, or does not know."""
+    context = ParseContext(tools=tools)
+    if parser.slot == "tool":
+        yield context
+        return
+    for is_open in (True, False, None):
+        yield replace(context, reasoning_open=is_open)
+    yield replace(context, tools=tools or _TOOLS, reasoning_open=True, tool_call_openers=("<tool_call>",))

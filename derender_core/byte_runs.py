@@ -166,6 +166,8 @@ class PieceTail:
         if self._first:
             self._first = False
             text = self._table.shape.piece_text(self._tokenizer.id_to_token(token_id) or "", first=True)
+        if not (self._run or self._mode or self._strip):
+            return text
         return self._strip_start(self._end_run() + text)
 
     def _feed_bytes(self, data: bytes) -> str:

@@ -22,8 +22,8 @@ class ModelTokenizer:
     """A ``tokenizers.Tokenizer`` with what the configuration beside it says.
 
     Args:
-        tokenizer: the tokenizer, which becomes this object's own: tokens that only ``config`` names are added to it, and
-            truncation and padding are turned off.
+        tokenizer: the tokenizer, which becomes this object's own: tokens that only ``config`` names are added to it,
+            and truncation and padding are turned off.
         config: the content of ``tokenizer_config.json``; ``{}`` when there is none.
 
     Attributes:

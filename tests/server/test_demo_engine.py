@@ -286,6 +286,12 @@ def test_bad_requests_name_the_field(client: TestClient[Litestar], request_field
     assert refused(client, request_fields)[0] == param
 
 
+def test_another_model_is_not_served(client: TestClient[Litestar]) -> None:
+    response = client.post(GENERATE_PATH, json={"token_ids": [1], "model": "other"})
+    assert response.status_code == 404
+    assert "`other` does not exist" in response.json()["error"]["message"]
+
+
 def test_a_body_that_is_not_json(client: TestClient[Litestar]) -> None:
     response = client.post(GENERATE_PATH, content="{")
     assert response.status_code == 400

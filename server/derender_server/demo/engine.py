@@ -25,6 +25,7 @@ from derender_server.demo.request import EngineRequest
 from derender_server.demo.script import Cue, write_answer
 from derender_server.model import ServedModel
 from derender_server.wire.decode import decode_body
+from derender_server.wire.derender import GenerateResponse, GenerateStreamResponse
 
 __all__ = ["GENERATE_PATH", "DemoEngine", "Pace", "demo_engine_handlers"]
 
@@ -63,6 +64,7 @@ class DemoEngine:
         Raises:
             InputError: the request asks for what the engine cannot do; names the field.
         """
+        self._model.resolve_name(request.model)
         rules = self._rules(request)
         sampling = request.sampling_params
         count = 1 if sampling.n is None else sampling.n
@@ -111,7 +113,7 @@ class DemoEngine:
     def _envelope(self, request: EngineRequest) -> JsonObject:
         return {
             "request_id": request.request_id or f"generate-{uuid.uuid4().hex}",
-            "model": request.model or self._model.name,
+            "model": self._model.resolve_name(request.model),
         }
 
     def _rules(self, request: EngineRequest) -> StopRules:
@@ -171,9 +173,13 @@ def demo_engine_handlers(model: ServedModel, pace: Pace = Pace()) -> list[HTTPRo
         events = _events(engine.chunks(request, outputs))
         return Stream(events, media_type="text/event-stream", headers={"cache-control": "no-cache"})
 
-    @post(GENERATE_PATH, status_code=200, summary="Scripted engine: token ids in, token ids out")
+    @post(
+        GENERATE_PATH,
+        status_code=200,
+        opt={"body": (EngineRequest,), "answer": (GenerateResponse, GenerateStreamResponse)},
+    )
     async def generate(request: Request[Any, Any, Any]) -> Response[Any]:
-        """Play an assistant. A `GenerateRequest` in, a `GenerateResponse` out; with `stream: true` chunks as SSE."""
+        """Play an engine by a script: a response for the prompt, or with `stream: true` its chunks as SSE."""
         return await sync_to_thread(answer, await request.body())
 
     return [generate]

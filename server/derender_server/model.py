@@ -143,7 +143,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 def _directory(model: str, revision: str | None) -> Path:
     path = Path(model).expanduser()
-    if path.is_dir():
+    if model and path.is_dir():
         return path
     if model == DEMO_NAME:
         return DEMO_DIRECTORY

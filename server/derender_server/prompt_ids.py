@@ -19,15 +19,17 @@ class PromptIds(NamedTuple):
 
     Args:
         token_ids: its ids.
-        offsets: for each id, where in the text it stands: first character and the one after the last. None when the
-            prompt came as ids.
+        offsets: for each id, where in the text it stands: first character and the one after the last. None when not
+            asked for, or when the prompt came as ids.
     """
 
     token_ids: list[int]
     offsets: list[tuple[int, int]] | None
 
 
-def encode_text(tokenizer: ModelTokenizer, text: str, *, add_special_tokens: bool, param: str) -> PromptIds:
+def encode_text(
+    tokenizer: ModelTokenizer, text: str, *, add_special_tokens: bool, param: str, with_offsets: bool = False
+) -> PromptIds:
     """Encode a text. Special tokens written out in it become their ids.
 
     Raises:
@@ -37,7 +39,7 @@ def encode_text(tokenizer: ModelTokenizer, text: str, *, add_special_tokens: boo
         encoding = tokenizer.tokenizer.encode(text, add_special_tokens=add_special_tokens)
     except (TypeError, UnicodeError) as error:  # JSON can spell half a surrogate pair; tokenizers cannot take it
         raise InputError(f"{param}: the text is not valid Unicode: {error}", param) from error
-    return PromptIds(encoding.ids, encoding.offsets)
+    return PromptIds(encoding.ids, encoding.offsets if with_offsets else None)
 
 
 def truncate(prompt: PromptIds, request: ChatCompletionRequest | CompletionRequest, model: ServedModel) -> PromptIds:
@@ -53,7 +55,7 @@ def prompts_of(request: CompletionRequest) -> list[str | list[int]]:
     """The prompts of a request, whichever of the four forms it has."""
     prompt = request.prompt
     if isinstance(prompt, str) or isinstance(prompt[0], int):
-        return [cast("str | list[int]", prompt)]
+        return [prompt]
     return cast("list[str | list[int]]", prompt)
 
 
@@ -67,7 +69,13 @@ def completion_prompt_ids(
         TokenIdError: an id that is not the model's.
     """
     if isinstance(prompt, str):
-        given = encode_text(model.tokenizer, prompt, add_special_tokens=request.add_special_tokens, param=param)
+        given = encode_text(
+            model.tokenizer,
+            prompt,
+            add_special_tokens=request.add_special_tokens,
+            param=param,
+            with_offsets=request.return_token_offsets,
+        )
     else:
         given = PromptIds(prompt, None)
     kept = truncate(given, request, model)

@@ -127,7 +127,13 @@ class Renderer:
         context = self._context(chat)
         text = self.templates.render(chat, context.template_kwargs)
         tokenizer = self.model.tokenizer
-        prompt = encode_text(tokenizer, text, add_special_tokens=chat.add_special_tokens, param="messages")
+        prompt = encode_text(
+            tokenizer,
+            text,
+            add_special_tokens=chat.add_special_tokens,
+            param="messages",
+            with_offsets=chat.return_token_offsets,
+        )
         prompt = truncate(prompt, chat, self.model)
         context = self.pipeline.open(context, tokenizer.prompt(prompt.token_ids))
         sampling = chat_sampling(
@@ -248,7 +254,7 @@ def _generate_request(
         priority=request.priority,
         kv_transfer_params=request.kv_transfer_params,
         ec_transfer_params=request.ec_transfer_params,
-        token_offsets=prompt.offsets if request.return_token_offsets else None,
+        token_offsets=prompt.offsets,
     )
 
 

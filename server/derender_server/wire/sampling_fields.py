@@ -169,6 +169,13 @@ class SamplingFields(BaseModel):
             raise ValueError(f"min_tokens ({value}) must not be greater than max_tokens ({limit})")
         return value
 
+    @field_validator("truncate_prompt_tokens")
+    @classmethod
+    def _keep_something(cls, value: int | None) -> int | None:
+        if value == 0:
+            raise ValueError("it must be at least 1, or -1")
+        return value
+
     @field_validator("stop")
     @classmethod
     def _no_empty_stop(cls, value: str | list[str] | None) -> str | list[str] | None:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from derender_server.derenderer import Derenderer
 from derender_server.model import ServedModel
+from derender_server.renderer import Renderer
 
-__all__ = ["Derenderer", "ServedModel"]
+__all__ = ["Derenderer", "Renderer", "ServedModel"]

@@ -121,7 +121,7 @@ def _tool_choice(choice: str | Mapping[str, Any] | None) -> str:
     if choice is None:
         return "auto"
     if isinstance(choice, str):
-        if choice in ("none", "auto", "required"):
+        if choice in ("none", "auto", "required") or choice.startswith("function:"):  # the latter from our renderer
             return choice
     else:
         function = choice.get("function")

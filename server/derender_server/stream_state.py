@@ -99,15 +99,14 @@ class StateCodec:
             state["s"] = envelope.core
         if envelope.role_sent:
             state["r"] = True
-        for key, count in (
-            ("m", envelope.prompt),
-            ("n", envelope.tokens),
-            ("o", envelope.offset),
-            ("c", envelope.calls),
-            ("q", envelope.reasoning),
-        ):
-            if count:
-                state[key] = count
+        counts = {
+            "m": envelope.prompt,
+            "n": envelope.tokens,
+            "o": envelope.offset,
+            "c": envelope.calls,
+            "q": envelope.reasoning,
+        }
+        state.update((key, count) for key, count in counts.items() if count)
         if envelope.pending:
             state["b"] = envelope.pending.hex()
         if envelope.call_ids:
@@ -177,12 +176,9 @@ class StateCodec:
 
 
 def _read_replay(state: Mapping[str, Any]) -> ReplayForm:
-    token_ids, lens = state["output_token_ids"], state.get("output_chunk_lens")
-    if token_ids is None and lens is None:
-        token_ids, lens = [], []
-    if not _are_ints(token_ids):
-        raise _wrong("output_token_ids", "a list of token ids")
-    if not _are_ints(lens) or min(lens, default=1) < 1:
+    token_ids = _ints(state, "output_token_ids")
+    lens = _ints(state, "output_chunk_lens")
+    if min(lens, default=1) < 1:
         raise _wrong("output_chunk_lens", "a list of positive integers")
     if sum(lens) != len(token_ids):
         raise _wrong("output_chunk_lens", f"lengths that sum to the {len(token_ids)} ids, not to {sum(lens)}")
@@ -198,8 +194,13 @@ def _read_replay(state: Mapping[str, Any]) -> ReplayForm:
     return ReplayForm(token_ids, lens, _flag(state, "role_sent"), call_ids, calls_sent)
 
 
-def _are_ints(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) is int for item in value)
+def _ints(state: Mapping[str, Any], key: str) -> list[int]:
+    value = state.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        raise _wrong(key, "a list of integers")
+    return value
 
 
 def _count(state: Mapping[str, Any], key: str) -> int:

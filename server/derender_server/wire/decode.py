@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from derender_core.errors import InputError
 
-__all__ = ["decode_body", "decode_either", "dotted_path", "from_value", "input_error"]
+__all__ = ["decode_body", "decode_either", "decode_value", "dotted_path", "from_value", "input_error"]
 
 M = TypeVar("M", bound=BaseModel)
 OneShot = TypeVar("OneShot", bound=BaseModel)
@@ -61,6 +61,20 @@ def decode_either(body: bytes, one_shot: type[OneShot], streaming: type[Streamin
     return decode_body(body, one_shot)
 
 
+def decode_value(body: bytes) -> Any:
+    """The plain value of a JSON body.
+
+    Raises:
+        InputError: not JSON.
+    """
+    try:
+        return msgspec.json.decode(body)
+    except RecursionError as error:
+        raise InputError("the body is nested too deeply") from error
+    except BAD_BODY as error:
+        raise InputError(f"the body is not valid JSON: {error}") from error
+
+
 def from_value(value: object, model: type[M]) -> M:
     """A request from a model, a dict or another mapping, for callers in the same process.
 
@@ -98,12 +112,10 @@ def dotted_path(loc: tuple[int | str, ...], root: Any, *, missing: bool = False)
 
 
 def _explain(body: bytes, model: type[BaseModel], error: Exception) -> InputError:
-    if isinstance(error, RecursionError):
-        return InputError("the body is nested too deeply")
     try:
-        root = msgspec.json.decode(body)
-    except BAD_BODY as malformed:
-        return InputError(f"the body is not valid JSON: {malformed}")
+        root = decode_value(body)
+    except InputError as malformed:
+        return malformed
     try:
         model.model_validate(root)
     except ValidationError as invalid:

@@ -1,0 +1,64 @@
+"""The application: wiring only."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from litestar import Litestar
+from litestar.connection import ASGIConnection
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException, NotAuthorizedException
+from litestar.handlers import BaseRouteHandler
+from litestar.types import Guard
+
+from derender_server.demo.engine import demo_engine_handlers
+from derender_server.errors import answer_error
+from derender_server.openapi import document_handlers
+from derender_server.routes import HANDLERS
+from derender_server.services import Services
+from derender_server.settings import Settings
+from derender_server.work import Work
+
+__all__ = ["create_app"]
+
+
+def create_app(settings: Settings) -> Litestar:
+    """The server, ready to run.
+
+    Args:
+        settings: what it was told.
+
+    Raises:
+        TokenizerLoadError: the model cannot be loaded.
+        ParserLoadError: a parser cannot be loaded.
+        TemplateError: the chat template is not valid.
+    """
+    services = Services(settings)
+    work = Work(settings.renderer_num_workers)
+    handlers: list[BaseRouteHandler] = [*HANDLERS]
+    if settings.is_demo:
+        handlers += demo_engine_handlers(services.model)
+    handlers += document_handlers(handlers, services.version)
+    return Litestar(
+        route_handlers=handlers,
+        state=State({"services": services, "work": work}),
+        exception_handlers={HTTPException: answer_error, Exception: answer_error},
+        guards=[_key_guard(settings.api_key)] if settings.api_key else [],
+        on_shutdown=[work.close],
+        openapi_config=None,
+        logging_config=None,
+        request_max_body_size=settings.body_limit,
+    )
+
+
+def _key_guard(keys: tuple[str, ...]) -> Guard:
+    accepted = [f"Bearer {key}".encode() for key in keys]
+
+    def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        given = connection.headers.get("authorization", "").encode()
+        matches = sum(hmac.compare_digest(given, key) for key in accepted)  # all of them, so that time tells nothing
+        if not matches and not handler.opt.get("open"):
+            raise NotAuthorizedException("A valid API key is needed: Authorization: Bearer KEY")
+
+    return guard

@@ -1,0 +1,128 @@
+"""The command line: ``derender serve``, ``derender parsers``, ``derender version``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import version as installed_version
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import click
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from derender_core.errors import DerenderError
+from derender_server.settings import Settings
+
+__all__ = ["main"]
+
+log = logging.getLogger("derender")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class JsonObject(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    """A JSON object on the command line."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        """The object that the text holds."""
+        if isinstance(value, dict):
+            return value
+        try:
+            parsed = json.loads(value)
+        except ValueError as error:
+            self.fail(f"not JSON: {error}", param, ctx)
+        if not isinstance(parsed, dict):
+            self.fail("it must be a JSON object", param, ctx)
+        return parsed
+
+
+def _flags(command: Command) -> Command:
+    """Add a flag and an environment variable for every setting but the model."""
+    for name, info in reversed(Settings.model_fields.items()):
+        if name != "model":
+            command = click.option(f"--{name.replace('_', '-')}", name, **_flag(name, info))(command)
+    return command
+
+
+def _flag(name: str, info: FieldInfo) -> dict[str, Any]:
+    kind, default = info.annotation, info.get_default(call_default_factory=True)
+    flag: dict[str, Any] = {"help": info.description, "envvar": Settings.flag_variable(name), "show_envvar": True}
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if kind is bool:
+        return flag | {"is_flag": True, "default": default}
+    if get_origin(kind) is tuple:
+        return flag | {"multiple": True, "default": default}
+    if get_origin(kind) is Literal:
+        return flag | {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
+    if get_origin(kind) is dict:
+        return flag | {"type": JsonObject(), "default": default}
+    return flag | {"type": kind, "default": default, "show_default": default not in (None, "")}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Render chat requests to token ids, and derender token ids to OpenAI answers."""
+
+
+@main.command()
+@click.argument("model", envvar=Settings.flag_variable("model"))
+@_flags
+def serve(**values: Any) -> None:
+    """Serve MODEL: a directory, a Hugging Face repo id, or `demo`."""
+    from derender_server.serving import run, set_up_logging
+
+    try:
+        settings = Settings(**values).with_demo_defaults()
+    except ValidationError as error:
+        first = error.errors()[0]
+        flag = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else "settings"
+        raise click.BadParameter(first["msg"], param_hint=flag) from error
+    set_up_logging(settings)
+    if settings.tool_call_parser and not settings.enable_auto_tool_choice:
+        log.warning(
+            "--tool-call-parser %s without --enable-auto-tool-choice: calls with tool_choice auto stay text",
+            settings.tool_call_parser,
+        )
+    try:
+        code = run(settings)
+    except (DerenderError, OSError) as error:  # a parser, the model's files; the address, the certificate
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def parsers(as_json: bool) -> None:
+    """List the installed parsers."""
+    from derender_core.registry import list_parsers
+
+    found = [asdict(info) for info in list_parsers()]
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    rows = [(info["slot"], info["name"], f"{info['distribution']} {info['version']}", _line(info)) for info in found]
+    heads = ("SLOT", "NAME", "FROM", "DESCRIPTION")
+    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(3)]
+    for row in [heads, *rows]:
+        click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())
+
+
+def _line(info: dict[str, Any]) -> str:
+    return f"cannot be loaded: {info['error']}" if info["error"] else str(info["description"])
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(installed_version("derender"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Exceptions to answers: the only table of statuses, and the only place where error bodies are made."""
+
+from __future__ import annotations
+
+import http
+import logging
+from typing import Any
+
+import msgspec
+from litestar import MediaType, Request, Response
+from litestar.exceptions import HTTPException
+from pydantic import ValidationError
+
+from derender_core.errors import InputError, ParserError
+from derender_server.model import UnknownModelError
+from derender_server.wire.decode import input_error
+
+__all__ = ["ERROR_TYPES", "OverloadedError", "answer_error", "error_body"]
+
+log = logging.getLogger("derender")
+
+ERROR_TYPES = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    404: "NotFoundError",
+    405: "MethodNotAllowedError",
+    413: "PayloadTooLargeError",
+    415: "UnsupportedMediaTypeError",
+    500: "InternalServerError",
+    503: "ServiceUnavailableError",
+}
+"""``type`` of an error body, by status."""
+
+
+class OverloadedError(Exception):
+    """More long work is waiting than this process will take on."""
+
+
+def error_body(status: int, message: str, param: str | None = None) -> dict[str, Any]:
+    """The body of an error answer."""
+    kind = ERROR_TYPES.get(status) or ERROR_TYPES[400 if status < 500 else 500]
+    return {"error": {"message": message, "type": kind, "param": param, "code": status}}
+
+
+def describe(error: Exception) -> tuple[int, str, str | None]:
+    """Status, message and ``param`` of an exception. Never shows more of our own bugs than that there is one."""
+    if isinstance(error, UnknownModelError):
+        return 404, str(error), error.param
+    if isinstance(error, InputError):
+        return 400, str(error), error.param
+    if isinstance(error, ValidationError):
+        found = input_error(error, None)
+        return 400, str(found), found.param
+    if isinstance(error, OverloadedError):
+        return 503, str(error), None
+    if isinstance(error, HTTPException) and error.status_code < 500:
+        return error.status_code, error.detail or http.HTTPStatus(error.status_code).phrase, None
+    if isinstance(error, ParserError):
+        return 500, f"A parser failed. {error}", None
+    return 500, "Internal server error. The server's log has the details.", None
+
+
+def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Litestar's exception handler, for every exception."""
+    status, message, param = describe(error)
+    if status >= 500 and not isinstance(error, OverloadedError):
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return Response(
+        msgspec.json.encode(error_body(status, message, param)),
+        status_code=status,
+        media_type=MediaType.JSON,
+        headers=dict(error.headers or {}) if isinstance(error, HTTPException) else None,
+    )

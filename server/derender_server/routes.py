@@ -1,0 +1,157 @@
+"""The routes. Each hands a body to a service; ``opt`` names the models of the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+from litestar import MediaType, Request, Response, get, post, route
+from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
+
+from derender_server.services import Services
+from derender_server.wire import derender, generate, requests, responses
+
+__all__ = ["HANDLERS"]
+
+AnyRequest = Request[Any, Any, Any]
+
+
+class UnsupportedMediaTypeException(HTTPException):
+    """The body is not declared to be JSON."""
+
+    status_code = 415
+
+
+@post(
+    "/v1/chat/completions/derender",
+    status_code=200,
+    opt={
+        "body": (derender.DerenderChatRequest, derender.DerenderChatStreamRequest),
+        "answer": (responses.ChatCompletion, responses.DerenderChatStreamResponse),
+    },
+)
+async def derender_chat(request: AnyRequest) -> Response[bytes]:
+    """Turn an engine's output into a chat completion, or one of its chunks into a chat completion chunk."""
+    return await _answer(request, _services(request).derender_chat)
+
+
+@post(
+    "/v1/completions/derender",
+    status_code=200,
+    opt={
+        "body": (derender.DerenderCompletionRequest, derender.DerenderCompletionStreamRequest),
+        "answer": (responses.Completion, responses.DerenderCompletionStreamResponse),
+    },
+)
+async def derender_completion(request: AnyRequest) -> Response[bytes]:
+    """Turn an engine's outputs into a text completion, or one of its chunks into a completion chunk."""
+    return await _answer(request, _services(request).derender_completion)
+
+
+@post(
+    "/v1/chat/completions/render",
+    status_code=200,
+    opt={"body": (requests.ChatCompletionRequest,), "answer": (generate.GenerateRequest,)},
+)
+async def render_chat(request: AnyRequest) -> Response[bytes]:
+    """Turn a chat request into a request for an engine that takes token ids."""
+    return await _answer(request, partial(_services(request).render_chat, request_id=_request_id(request)))
+
+
+@post(
+    "/v1/completions/render",
+    status_code=200,
+    opt={"body": (requests.CompletionRequest,), "answer": (list[generate.GenerateRequest],)},
+)
+async def render_completion(request: AnyRequest) -> Response[bytes]:
+    """Turn a completion request into requests for an engine that takes token ids, one for each prompt."""
+    return await _answer(request, partial(_services(request).render_completion, request_id=_request_id(request)))
+
+
+@post(
+    "/tokenize",
+    status_code=200,
+    opt={"body": (requests.TokenizeRequest,), "answer": (responses.TokenizeResponse,)},
+)
+async def tokenize(request: AnyRequest) -> Response[bytes]:
+    """Token ids of a text, or of messages."""
+    return await _answer(request, _services(request).tokenize)
+
+
+@post(
+    "/detokenize",
+    status_code=200,
+    opt={"body": (requests.DetokenizeRequest,), "answer": (responses.DetokenizeResponse,)},
+)
+async def detokenize(request: AnyRequest) -> Response[bytes]:
+    """The text of token ids."""
+    return await _answer(request, _services(request).detokenize)
+
+
+@get("/v1/models", opt={"answer": (responses.ModelList,)})
+async def models(request: AnyRequest) -> Response[bytes]:
+    """The models served here."""
+    return _json(_services(request).models())
+
+
+@get("/health", opt={"open": True})
+async def health() -> Response[bytes]:
+    """Answers 200 while the process lives."""
+    return Response(b"", media_type=MediaType.TEXT)
+
+
+@route("/ping", http_method=["GET", "POST"], status_code=200, opt={"open": True})
+async def ping() -> Response[bytes]:
+    """Answers 200 while the process lives."""
+    return Response(b"", media_type=MediaType.TEXT)
+
+
+@get("/version", opt={"answer": (responses.VersionResponse,)})
+async def version(request: AnyRequest) -> Response[bytes]:
+    """The version of this server."""
+    return _json({"version": _services(request).version})
+
+
+@get("/load", opt={"answer": (responses.LoadResponse,)})
+async def load(request: AnyRequest) -> Response[bytes]:
+    """How many requests are being worked on."""
+    return _json({"server_load": request.app.state.work.active})
+
+
+HANDLERS: list[BaseRouteHandler] = [
+    derender_chat,
+    derender_completion,
+    render_chat,
+    render_completion,
+    tokenize,
+    detokenize,
+    models,
+    health,
+    ping,
+    version,
+    load,
+]
+
+
+async def _answer(request: AnyRequest, work: Callable[[bytes], bytes]) -> Response[bytes]:
+    kind = request.headers.get("content-type")
+    if kind is not None and "json" not in kind.lower():
+        raise UnsupportedMediaTypeException(f"The body must be JSON, with content-type application/json, not {kind!r}")
+    body = await request.body()
+    return Response(await request.app.state.work.run(work, body), media_type=MediaType.JSON)
+
+
+def _json(body: object) -> Response[bytes]:
+    return Response(msgspec.json.encode(body), media_type=MediaType.JSON)
+
+
+def _services(request: AnyRequest) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+def _request_id(request: AnyRequest) -> str | None:
+    return request.headers.get("x-request-id") or None

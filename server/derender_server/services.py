@@ -1,0 +1,144 @@
+"""What the routes call: JSON bodies in, JSON bodies out, and no web framework in sight."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from derender_core.pipeline import Pipeline
+from derender_core.registry import Parser, load_parser
+from derender_server.chat_derenderer import ChatDerenderer
+from derender_server.completion_derenderer import CompletionDerenderer
+from derender_server.deployment import Deployment
+from derender_server.limits import Limits
+from derender_server.model import ServedModel
+from derender_server.renderer import Renderer
+from derender_server.settings import Settings
+from derender_server.wire.decode import decode_either, decode_value
+from derender_server.wire.derender import (
+    DerenderChatRequest,
+    DerenderChatStreamRequest,
+    DerenderCompletionRequest,
+    DerenderCompletionStreamRequest,
+)
+
+__all__ = ["Services"]
+
+encode = msgspec.json.Encoder().encode
+
+
+class Services:
+    """The services of one process.
+
+    Args:
+        settings: what the server was told.
+
+    Raises:
+        TokenizerLoadError: the model cannot be loaded.
+        ParserLoadError: a parser cannot be loaded.
+        TemplateError: the chat template is not valid.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        settings = settings.with_demo_defaults()
+        self.settings = settings
+        self.version = version("derender")
+        self.started = int(time.time())
+        tool_parser = _parser("tool", settings.tool_call_parser)
+        reasoning_parser = _parser("reasoning", settings.reasoning_parser)
+        self.model = ServedModel.load(
+            settings.model,
+            revision=settings.revision,
+            names=settings.served_model_name,
+            max_model_len=settings.max_model_len,
+        )
+        limits = Limits(self.model.max_model_len, self.model.vocab_size, settings.max_choices, settings.max_logprobs)
+        deployment = Deployment(
+            model=self.model,
+            limits=limits,
+            tool_parser=tool_parser,
+            reasoning_parser=reasoning_parser,
+            enable_auto_tool_choice=settings.enable_auto_tool_choice,
+            stream_tool_calls=settings.stream_tool_calls,
+            reasoning_field=settings.reasoning_field,
+            default_chat_template_kwargs=settings.default_chat_template_kwargs,
+            state_secret=settings.state_secret,
+        )
+        self._chat = ChatDerenderer(deployment)
+        self._completions = CompletionDerenderer(deployment)
+        self._renderer = Renderer(
+            self.model,
+            pipeline=Pipeline(tool_parser, reasoning_parser),
+            chat_template=settings.chat_template,
+            content_format=settings.chat_template_content_format,
+            default_template_kwargs=settings.default_chat_template_kwargs,
+            trust_request_templates=settings.trust_request_chat_template,
+            limits=limits,
+        )
+
+    def summary(self) -> str:
+        """One line for the log: what is served, and with what."""
+        settings, model = self.settings, self.model
+        auto = ", auto tool choice" if settings.enable_auto_tool_choice else ""
+        return (
+            f"derender {self.version} serves {model.name} (vocabulary {model.vocab_size}, "
+            f"tool parser {settings.tool_call_parser or 'none'}{auto}, "
+            f"reasoning parser {settings.reasoning_parser or 'none'}, max_model_len {model.max_model_len})"
+        )
+
+    def derender_chat(self, body: bytes) -> bytes:
+        """``/v1/chat/completions/derender``."""
+        request = decode_either(body, DerenderChatRequest, DerenderChatStreamRequest)
+        if request.stream:  # a Literal, so it tells the shapes apart
+            return encode(self._chat.chunk(request))
+        return encode(self._chat.completion(request))
+
+    def derender_completion(self, body: bytes) -> bytes:
+        """``/v1/completions/derender``."""
+        request = decode_either(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
+        if request.stream:
+            return encode(self._completions.chunk(request))
+        return encode(self._completions.completion(request))
+
+    def render_chat(self, body: bytes, request_id: str | None = None) -> bytes:
+        """``/v1/chat/completions/render``."""
+        rendered = self._renderer.render_chat(decode_value(body), request_id=request_id)
+        return rendered.model_dump_json().encode()
+
+    def render_completion(self, body: bytes, request_id: str | None = None) -> bytes:
+        """``/v1/completions/render``."""
+        rendered = self._renderer.render_completion(decode_value(body), request_id=request_id)
+        return b"[" + b",".join(one.model_dump_json().encode() for one in rendered) + b"]"
+
+    def tokenize(self, body: bytes) -> bytes:
+        """``/tokenize``."""
+        return self._renderer.tokenize(decode_value(body)).model_dump_json().encode()
+
+    def detokenize(self, body: bytes) -> bytes:
+        """``/detokenize``."""
+        return self._renderer.detokenize(decode_value(body)).model_dump_json().encode()
+
+    def models(self) -> Mapping[str, Any]:
+        """``/v1/models``: a card for each name."""
+        model = self.model
+        cards = [
+            {
+                "id": name,
+                "object": "model",
+                "created": self.started,
+                "owned_by": "derender",
+                "root": model.root,
+                "parent": None,
+                "max_model_len": model.max_model_len,
+            }
+            for name in model.names
+        ]
+        return {"object": "list", "data": cards}
+
+
+def _parser(slot: Any, name: str | None) -> Parser | None:
+    return load_parser(slot, name) if name else None

@@ -1,0 +1,100 @@
+"""Running the application under uvicorn: sockets, signals, processes."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from litestar import Litestar
+
+from derender_server.app import create_app
+from derender_server.settings import Settings
+
+__all__ = ["run", "set_up_logging", "worker_app"]
+
+log = logging.getLogger("derender")
+
+AT_ONCE = 0.05
+"""Seconds that what is in flight still has after Ctrl-C."""
+
+
+class Server(uvicorn.Server):
+    """Ctrl-C stops at once; SIGTERM finishes what is in flight first."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Uvicorn's signal handler."""
+        if sig == signal.SIGINT:
+            self.config.timeout_graceful_shutdown = AT_ONCE  # type: ignore[assignment]  # a float does as well
+        super().handle_exit(sig, frame)
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal ends it.
+
+    Args:
+        settings: what the server was told.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        TokenizerLoadError: the model cannot be loaded.
+        ParserLoadError: a parser cannot be loaded.
+        OSError: the address is taken or not allowed.
+    """
+    # Made before workers are started too: what is wrong is told once, and not by workers that die in a loop.
+    app = create_app(settings)
+    summary = app.state.services.summary()
+    if settings.workers > 1:
+        log.info("%s at %s, %d workers", summary, _url(settings, settings.host, settings.port), settings.workers)
+        del app
+        settings.hand_to_workers()
+        uvicorn.run("derender_server.serving:worker_app", factory=True, workers=settings.workers, **_options(settings))
+        return 0
+    server = Server(uvicorn.Config(app, **_options(settings)))
+    # A free port is known once it is bound. A socket's path is left to asyncio, which clears away a stale one.
+    bound = None if settings.uds else server.config.bind_socket()
+    address = bound.getsockname()[:2] if bound else ("", 0)
+    log.info("%s at %s", summary, _url(settings, *address))
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[bound] if bound else None)
+    return 0 if server.started else 1
+
+
+def worker_app() -> Litestar:
+    """The application of one of several worker processes."""
+    # Ctrl-C reaches every process at the terminal. Uvicorn's own handler, which is in place here, would drain.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    settings = Settings.of_worker()
+    set_up_logging(settings)
+    return create_app(settings)
+
+
+def set_up_logging(settings: Settings) -> None:
+    """Log to standard error."""
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "uds": settings.uds,
+        "root_path": settings.root_path,
+        "ssl_keyfile": settings.ssl_keyfile,
+        "ssl_certfile": settings.ssl_certfile,
+        "log_config": None,
+        # One line at start is ours; uvicorn's would be five.
+        "log_level": "warning" if settings.log_level == "info" else settings.log_level,
+        "access_log": False,
+    }
+
+
+def _url(settings: Settings, host: str, port: int) -> str:
+    if settings.uds:
+        return f"unix:{settings.uds}"
+    return f"{'https' if settings.ssl_certfile else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,110 @@
+"""The server's settings: one frozen model, filled from flags and from ``DERENDER_<NAME>`` variables.
+
+This module and ``cli`` alone read the environment and the command line. The flags are made from the fields here, so a
+setting is declared once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+__all__ = ["DEMO", "Settings"]
+
+DEMO = "demo"
+DEMO_TOOL_PARSER = "hermes"
+DEMO_REASONING_PARSER = "qwen3"
+
+WORKER_VARIABLE = "DERENDER_WORKER_SETTINGS"
+"""Carries the settings to worker processes."""
+
+
+class Settings(BaseModel):
+    """What ``derender serve`` was told. The field descriptions are the flags' help."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    model: str = Field(description="Directory of a model, Hugging Face repo id, or `demo`.")
+    revision: str | None = Field(None, description="Branch, tag or commit of the Hugging Face repo.")
+    served_model_name: tuple[str, ...] = Field(
+        (), description="Name to serve the model under; may be given several times. Responses carry the first."
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    uds: str | None = Field(None, description="Unix domain socket to listen on instead.")
+    root_path: str = Field("", description="Path prefix that a proxy in front strips.")
+    ssl_keyfile: str | None = Field(None, description="Key of the TLS certificate.")
+    ssl_certfile: str | None = Field(None, description="TLS certificate.")
+    api_key: tuple[str, ...] = Field(
+        (), repr=False, description="Key that clients must send as bearer token; may be given several times."
+    )
+    tool_call_parser: str | None = Field(None, description="Tool parser; see `derender parsers`.")
+    reasoning_parser: str | None = Field(None, description="Reasoning parser; see `derender parsers`.")
+    enable_auto_tool_choice: bool = Field(False, description='Run the tool parser with tool_choice "auto" too.')
+    stream_tool_calls: Literal["arguments", "whole"] = Field(
+        "arguments", description="Stream calls as they come, or each when it is complete."
+    )
+    reasoning_field: Literal["reasoning", "reasoning_content", "both"] = Field(
+        "reasoning", description="Name of the field that reasoning is returned in."
+    )
+    chat_template: str | None = Field(None, description="Chat template: a path, or the template itself.")
+    chat_template_content_format: Literal["auto", "openai", "string"] = Field(
+        "auto", description="Give the template content as text, as a list of parts, or as it expects it."
+    )
+    default_chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict, description="JSON object of template arguments, under those of each request."
+    )
+    trust_request_chat_template: bool = Field(False, description="Accept chat templates that come with requests.")
+    max_model_len: int | None = Field(None, ge=1, description="Tokens of prompt and output together.")
+    max_logprobs: int = Field(20, ge=-1, description="Alternatives at one position; -1 is no limit.")
+    max_choices: int = Field(16384, ge=1, description="Choices in one request.")
+    body_limit: int = Field(64 * 2**20, ge=1, description="Bytes of a request body.")
+    state_secret: str | None = Field(None, repr=False, description="Sign stream states with this secret.")
+    renderer_num_workers: int = Field(2, ge=1, description="Threads for long work, in each process.")
+    workers: int = Field(1, ge=1, description="Processes that share the port.")
+    log_level: Literal["critical", "error", "warning", "info", "debug"] = Field("info", description="What is logged.")
+
+    @field_validator("default_chat_template_kwargs", mode="after")
+    @classmethod
+    def _plain(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if "tools" in value or "messages" in value:
+            raise ValueError("messages and tools are the request's, not the template's arguments")
+        return value
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether the shipped demo is served."""
+        return self.model == DEMO
+
+    def with_demo_defaults(self) -> Settings:
+        """For the demo: its parsers, with automatic tool choice, unless others were given. Else unchanged."""
+        if not self.is_demo or self.tool_call_parser or self.reasoning_parser:
+            return self
+        return self.model_copy(
+            update={
+                "tool_call_parser": DEMO_TOOL_PARSER,
+                "reasoning_parser": DEMO_REASONING_PARSER,
+                "enable_auto_tool_choice": True,
+            }
+        )
+
+    @classmethod
+    def flag_variable(cls, name: str) -> str:
+        """The environment variable of a field."""
+        return f"DERENDER_{name.upper()}"
+
+    def hand_to_workers(self) -> None:
+        """Leave the settings where the processes that this one starts find them."""
+        os.environ[WORKER_VARIABLE] = self.model_dump_json()
+
+    @classmethod
+    def of_worker(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """The settings that ``hand_to_workers`` left.
+
+        Raises:
+            KeyError: this process was not started by ``derender serve``.
+        """
+        return cls.model_validate_json((environment or os.environ)[WORKER_VARIABLE])

@@ -189,7 +189,9 @@ class TestArguments:
     def test_only_required_fields_deep_down(self) -> None:
         leaf = {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}
         deep = {"type": "object", "properties": {"leaf": leaf}}
-        assert arguments({"deep": deep}) == {"deep": {"leaf": {"a": 1}}}
+        assert arguments({"deep": deep}) == {"deep": {"leaf": {"a": 1, "b": 2}}}
+        deeper = {"type": "object", "properties": {"deep": deep}}
+        assert arguments({"deeper": deeper}) == {"deeper": {"deep": {"leaf": {"a": 1}}}}
 
     @pytest.mark.parametrize(
         "schema",

@@ -68,7 +68,7 @@ MAX_DEPTH = 12
 MAX_VALUES = 500
 MAX_ITEMS = 32
 MAX_LENGTH = 1000
-OPTIONAL_DEPTH = 2  # below it, only required fields are filled in
+OPTIONAL_DEPTH = 3  # below it, only required fields are filled in
 
 
 class ArgumentWriter:

@@ -86,9 +86,10 @@ def main() -> None:
         if calls := message.get("tool_calls"):
             messages.append(message)
             for call in calls:
-                result = get_weather(**json.loads(call["function"]["arguments"]))
-                print(f"tool result: {json.dumps(result, ensure_ascii=False)}\n")
-                messages.append({"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)})
+                weather = get_weather(**json.loads(call["function"]["arguments"]))
+                result = json.dumps(weather, ensure_ascii=False)
+                print(f"tool result: {result}\n")
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
             complete(http, args, messages)
 
 

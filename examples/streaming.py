@@ -84,7 +84,9 @@ def main() -> None:
     with httpx.Client(timeout=60) as http:
         for chunk in openai_chunks(http, args, chat_request):
             for kind, text in pieces(chunk):
-                print(text if kind == printing else f"\n{kind}: {text}", end="", flush=True)
+                if kind != printing:
+                    print("\n" if printing else "", kind, ": ", sep="", end="")
+                print(text, end="", flush=True)
                 printing = kind
     print()
 

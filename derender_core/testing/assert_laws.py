@@ -48,7 +48,7 @@ def assert_laws(
             try:
                 law(parser, sample)
             except Failed as error:
-                raise Failed(f"{parser} breaks the law {law.__name__}\n{error}") from error
+                raise Failed(f"{parser} breaks the law {law.__name__}\n{sample}\n{error}") from error
 
 
 def case_samples(parser: Parser, cases: Sequence[Case]) -> Iterator[Sample]:

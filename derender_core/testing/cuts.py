@@ -34,7 +34,7 @@ class Cut:
 
 
 def cut_at(output: Delta, positions: Iterable[int], name: str, *, flush: bool = False) -> Cut:
-    """Cut at these positions; one inside a special token moves behind it.
+    """Cut at these positions, but not inside a special token.
 
     Args:
         output: the whole output, final.
@@ -43,8 +43,8 @@ def cut_at(output: Delta, positions: Iterable[int], name: str, *, flush: bool = 
         flush: end with an empty final delta instead of one with text.
     """
     size = len(output.text)
-    ends = {at: mark.end for mark in output.specials for at in range(mark.start + 1, mark.end)}
-    inner = sorted(ends.get(at, at) for at in positions if 0 <= at <= size)
+    inside = {at for mark in output.specials for at in range(mark.start + 1, mark.end)}
+    inner = sorted(at for at in positions if 0 <= at <= size and at not in inside)
     edges = [0, *inner, size]
     if flush:
         edges.append(size)

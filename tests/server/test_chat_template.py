@@ -92,7 +92,12 @@ def test_what_a_template_may_not_do_is_a_template_error(source: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["{{ '{0.__class__}'.format(a) }}", "{{ a._JsonArguments__text }}", "{{ a.__class__ }}", "{{ a | attr('__str__') }}"],
+    [
+        "{{ '{0.__class__}'.format(a) }}",
+        "{{ a._JsonArguments__text }}",
+        "{{ a.__class__ }}",
+        "{{ a | attr('__str__') }}",
+    ],
 )
 def test_internals_print_as_nothing(source: str) -> None:
     assert render(source, a=ARGUMENTS) == ""

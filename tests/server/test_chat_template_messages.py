@@ -129,9 +129,7 @@ def test_requests_may_be_built_from_models() -> None:
     call = HistoryToolCall(function=FunctionCall(name="f", arguments='{"q": 1}'))
     request = ChatCompletionRequest(messages=[ChatMessage(role="assistant", tool_calls=[call])])
     text = ChatTemplates({"default": SHOW}).render(request, {})
-    assert json.loads(text)["tool_calls"] == [
-        {"type": "function", "function": {"name": "f", "arguments": {"q": 1}}}
-    ]
+    assert json.loads(text)["tool_calls"] == [{"type": "function", "function": {"name": "f", "arguments": {"q": 1}}}]
 
 
 def test_the_request_is_not_changed() -> None:

@@ -45,6 +45,7 @@ from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_
 from derender_core.replay import FeedParser, ReplayPlugin, replay
 from derender_core.stop import StopStrings
 from derender_core.stream import Stream
+from derender_core.structural_tag import call_tag, call_tags, offered_tools
 from derender_core.tagged_call import TaggedCallMachine
 from derender_core.think import ThinkMachine
 from derender_core.tokenizer import ModelTokenizer
@@ -101,6 +102,8 @@ __all__ = [
     "ToolChoice",
     "ToolMachine",
     "UnknownParserError",
+    "call_tag",
+    "call_tags",
     "dump_json",
     "fold_message",
     "hookimpl",
@@ -109,6 +112,7 @@ __all__ = [
     "make_parser",
     "merge_events",
     "normalize_arguments",
+    "offered_tools",
     "parse_call",
     "parse_calls",
     "parse_object",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core.hookspecs import State
 from derender_core.json_call import JsonCallMachine, Progress
 from derender_core.json_scan import depth
 from derender_core.json_text import ARGUMENT_KEYS, Call, normalize_arguments, parse_call
@@ -26,13 +25,7 @@ _CALL_KEYS = frozenset({"name", "type", "id", "function", *ARGUMENT_KEYS})
 
 @dataclass
 class ForcedCallMachine(JsonCallMachine):
-    """Bare JSON calls of a generic grammar.
-
-    Args:
-        body: where the object that is being read begins.
-    """
-
-    body: int = 0
+    """Bare JSON calls of a generic grammar."""
 
     trim = False
 
@@ -64,7 +57,7 @@ class ForcedCallMachine(JsonCallMachine):
         char = self.skip_blank("," if self.calls else "")
         if char == "{":
             self.begin_value()
-            self.name, self.sending, self.body, self.phase = "", "", self.ahead, "element"
+            self.body, self.phase = self.ahead, "element"
         elif char == "":
             return self._wait()
         elif char == "]" and self.calls:
@@ -86,7 +79,7 @@ class ForcedCallMachine(JsonCallMachine):
         if self.announced:
             self._end_announced(progress)
             return None
-        call = parse_call(self._body_text()) if progress == "done" else None
+        call = parse_call(self.body_text) if progress == "done" else None
         if call is None or call.name not in self.context.tool_names:
             self._not_ours()
         else:
@@ -127,7 +120,7 @@ class ForcedCallMachine(JsonCallMachine):
         progress = self.walk_value()
         if progress == "more":
             return self._wait()
-        text = self._body_text()
+        text = self.body_text
         native = parse_call(text, required=True) if progress == "done" else None
         if native is not None and native.name == self.name:
             self._not_ours()
@@ -141,15 +134,12 @@ class ForcedCallMachine(JsonCallMachine):
         if progress == "more":
             return self._wait()
         if not self.announced:
-            self._take_arguments(normalize_arguments(self._body_text()) if progress == "done" else None)
+            self._take_arguments(normalize_arguments(self.body_text) if progress == "done" else None)
         else:
             if progress == "done":
                 self.end_call()
             self._rest()
         return None
-
-    def _body_text(self) -> str:
-        return self.peek(self.ahead - self.body, self.body)
 
     def _take_arguments(self, arguments: str | None) -> None:
         if arguments is None:
@@ -175,7 +165,7 @@ class ForcedCallMachine(JsonCallMachine):
     def _not_ours(self) -> None:
         """Not what a generic grammar writes: the tool parser's, unless calls were sent, then it is content."""
         self.ahead = 0
-        self._forget()
+        self.forget_region()
         self.phase = "rest" if self.calls else NATIVE
 
     def _wait(self) -> NeedData | None:
@@ -185,11 +175,3 @@ class ForcedCallMachine(JsonCallMachine):
         self.ahead = self.waiting
         self._rest()
         return None
-
-    @classmethod
-    def check(cls, state: State) -> str | None:
-        """As ``JsonCallMachine.check``, and that ``body`` lies within what was read."""
-        wrong = super().check(state)
-        if not wrong and state.get("body", 0) > state.get("ahead", 0):
-            return "field 'body' points outside the buffer"
-        return wrong

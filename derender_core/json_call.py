@@ -30,6 +30,7 @@ class JsonCallMachine(ToolMachine):
 
     Args:
         ahead: how many characters of the region were read.
+        body: where the JSON of the region begins.
         scan: the scanner's state.
         key: the member of the call object that is being read.
         mark: where the name, key or value that is being read begins.
@@ -38,6 +39,7 @@ class JsonCallMachine(ToolMachine):
     """
 
     ahead: int = 0
+    body: int = 0
     scan: str = START
     key: str = ""
     mark: int = 0
@@ -69,20 +71,25 @@ class JsonCallMachine(ToolMachine):
     def begin_region(self, opener: str = "") -> None:
         """Begin a region at the cursor, where ``opener`` stands."""
         self.ahead = len(opener)
-        self._forget()
+        self.forget_region()
 
     def end_region(self, *, as_text: bool = False) -> None:
         """Consume what was read of the region: as content when it was malformed, else silently."""
         if as_text:
-            self.content(self.take(self.ahead))
+            self.malformed(self.take(self.ahead))
         else:
             self.skip(self.ahead)
             self.removed = True
         self.ahead = 0
-        self._forget()
+        self.forget_region()
 
-    def _forget(self) -> None:
-        self.scan, self.key, self.mark, self.name, self.sending = START, "", 0, "", ""
+    def malformed(self, text: str) -> None:
+        """A region that is no call: content, markers included."""
+        self.content(text)
+
+    def forget_region(self) -> None:
+        """Reset what was read of the region."""
+        self.scan, self.key, self.mark, self.name, self.sending, self.body = START, "", 0, "", "", 0
 
     @property
     def announced(self) -> bool:
@@ -99,6 +106,11 @@ class JsonCallMachine(ToolMachine):
         """Begin a JSON value where the region was read to."""
         self.scan, self.key, self.mark = START, "", self.ahead
 
+    @property
+    def body_text(self) -> str:
+        """What was read of the region from its JSON on."""
+        return self.peek(self.ahead - self.body, self.body)
+
     def walk_value(self) -> Progress:
         """Read on in a JSON value without looking into it."""
         return self._scan(stop=0)
@@ -106,7 +118,7 @@ class JsonCallMachine(ToolMachine):
     def walk_arguments(self) -> Progress:
         """Read on in a JSON value that is the arguments of ``self.name``."""
         if self._streams and not self.sending and self.scan == START and self.look() == "{":
-            self._announce()
+            self.announce()
         progress = self._scan(stop=0)
         if progress == "done" and self.sending == "arguments":
             self.sending = "sent"
@@ -169,11 +181,12 @@ class JsonCallMachine(ToolMachine):
             and self.name
             and self.may_announce(self.name)
         ):
-            self._announce()
+            self.announce()
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
+        """Begin to send the call: what was read of the region is consumed, and cannot come back as text."""
         self.skip(self.ahead)
-        self.ahead, self.mark, self.sending = 0, 0, "arguments"
+        self.ahead, self.body, self.mark, self.sending = 0, 0, 0, "arguments"
         self.start_call(self.name)
 
     def _string_at_mark(self) -> str:
@@ -196,8 +209,9 @@ class JsonCallMachine(ToolMachine):
         if wrong:
             return wrong
         size = len(state.get("buffer", ""))
-        if state.get("ahead", 0) > size or state.get("mark", 0) > state.get("ahead", 0):
-            return "field 'ahead' or 'mark' points outside the buffer"
+        ahead = state.get("ahead", 0)
+        if ahead > size or max(state.get("mark", 0), state.get("body", 0)) > ahead:
+            return "field 'ahead', 'mark' or 'body' points outside the buffer"
         if not check_scan_state(state.get("scan", START)):
             return "field 'scan' is no state of the scanner"
         if state.get("sending", "") not in ("", "arguments", "sent"):

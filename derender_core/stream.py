@@ -193,6 +193,5 @@ def _detokenizer(
 ) -> Detokenizer:
     visible: frozenset[int] | None = None
     if skip_special_tokens:
-        ids = (tokenizer.token_id(text) for text in pipeline.special_tokens(context))
-        visible = frozenset(token_id for token_id in ids if token_id is not None)
+        visible = tokenizer.added_token_ids(pipeline.special_tokens(context))
     return tokenizer.detokenizer(visible)

@@ -31,13 +31,11 @@ class TaggedCallMachine(JsonCallMachine):
     opener to the JSON), ``read_tail`` (from the JSON to the closer) and ``region_calls``.
 
     Args:
-        body: where the JSON of the region begins.
         complete: where it ends, once it is complete.
         listed: whether it is a list, which is read without looking into it.
     """
 
     phase: str = "content"
-    body: int = 0
     complete: int = 0
     listed: bool = False
 
@@ -45,14 +43,23 @@ class TaggedCallMachine(JsonCallMachine):
     closer: ClassVar[str]
     breaks: ClassVar[tuple[str, ...]] = ()
     """Markers that cannot stand inside a call, besides ``opener``: a call without closer ends before them."""
+    mentions: ClassVar[bool] = True
+    """Whether an opener without any JSON behind it, never closed, is prose that mentions it."""
+    noise: ClassVar[tuple[str, ...]] = ()
+    """Markers that are never text, such as the end of a sentence: they vanish."""
     ends_message: ClassVar[tuple[str, ...]] = ()
     """Markers behind which the model runs on into another turn: the rest of the output is ignored."""
+
+    @property
+    def outside(self) -> str:
+        """The phase outside of calls."""
+        return "content"
 
     # -- text --------------------------------------------------------------------------------------------------------
 
     def read_content(self) -> NeedData | None:
         """Text until an opener. Closers and breaks without an opener are swallowed."""
-        count, marker = self.find((self.opener, self.closer, *self.breaks, *self.ends_message))
+        count, marker = self.find((self.opener, self.closer, *self.breaks, *self.noise, *self.ends_message))
         self.content(self.take(count))
         if marker is None:
             if self.final:
@@ -60,6 +67,8 @@ class TaggedCallMachine(JsonCallMachine):
             return NEED_DATA
         if marker in self.ends_message:
             self.phase = "done"
+        elif marker in self.noise:
+            self.skip(len(marker))
         elif marker in (self.closer, *self.breaks):
             self.skip(len(marker))
             self.removed = True
@@ -79,7 +88,12 @@ class TaggedCallMachine(JsonCallMachine):
     def open(self) -> None:
         """Begin the region of a call at the cursor, where its opener stands."""
         self.begin_region(self.opener)
-        self.phase, self.body, self.complete, self.listed = "start", 0, 0, False
+        self.phase = "start"
+
+    def forget_region(self) -> None:
+        """As ``JsonCallMachine.forget_region``, and where the JSON stands."""
+        super().forget_region()
+        self.complete, self.listed = 0, False
 
     def read_start(self) -> NeedData | None:
         """From the opener to the JSON."""
@@ -124,17 +138,20 @@ class TaggedCallMachine(JsonCallMachine):
             return self._wait()
         if marker:
             self.close(marker)
-        elif char == "{" and not self.listed:
+        elif self.may_follow(char):
             self._next_object()
         else:
             self.phase = "junk"
         return None
 
+    def may_follow(self, char: str) -> bool:
+        """Whether the JSON goes on: several objects may stand in one region."""
+        return char == "{" and not self.listed
+
     def _next_object(self) -> None:
         if self.announced:
             self.end_call()
             self.begin_region()
-            self.complete = 0
         self.begin_value()
         self.phase = "json"
 
@@ -177,25 +194,36 @@ class TaggedCallMachine(JsonCallMachine):
         self.end_region()
         for call in calls:
             self.call(call)
-        self.phase = "content"
+        self.phase = self.outside
 
     def reject(self, marker: str) -> None:
         """The region is malformed and ``marker`` ends it.
 
         With its closer it comes back as text. Without, the opener was a stray one: it vanishes, its text stays.
         """
-        self.phase = "content"
+        self.phase = self.outside
+        if marker == self.closer:
+            self.ahead += len(marker)
         if self.announced:
-            self.ahead += len(marker) if marker == self.closer else 0
             self.end_region()
         elif marker == self.closer:
-            self.ahead += len(marker)
+            self._unswallow()
             self.end_region(as_text=True)
         else:
-            self.skip(len(self.opener))
-            self.ahead -= len(self.opener)
-            self.removed = True
-            self.end_region(as_text=True)
+            self.stray()
+
+    def _unswallow(self) -> None:
+        """A string that never ended may have swallowed the next call: end the region before that one."""
+        first = self._first_closer()
+        if self.opener in self.peek(self.ahead - first, first):
+            self.ahead = first
+
+    def stray(self) -> None:
+        """The region is malformed and was never closed: drop its opener, keep its text."""
+        self.skip(len(self.opener))
+        self.ahead -= len(self.opener)
+        self.removed = True
+        self.end_region(as_text=True)
 
     # -- the end of the output ---------------------------------------------------------------------------------------
 
@@ -203,7 +231,7 @@ class TaggedCallMachine(JsonCallMachine):
         if not self.final:
             return NEED_DATA
         self.cut()
-        self.phase = "content"
+        self.phase = self.outside
         return None
 
     def cut(self) -> None:
@@ -214,7 +242,7 @@ class TaggedCallMachine(JsonCallMachine):
             # A string that never ends swallowed the rest: the first closer ends this call, and the rest is read again.
             self.ahead = self._first_closer()
             self.end_region(as_text=True)
-        elif self.body == 0 and not self.announced and self.peek(self.ahead)[len(self.opener) :].strip(BLANK):
+        elif self.mentions and self.phase == "junk" and not self.body and not self.announced:
             self.ahead = self.waiting  # prose behind a marker that it only mentions
             self.end_region(as_text=True)
         else:
@@ -229,18 +257,22 @@ class TaggedCallMachine(JsonCallMachine):
     def _cut_behind_json(self) -> None:
         """The JSON is complete and only the closer is missing: the call counts, and what follows it is text."""
         calls = [] if self.announced else self.region_calls()
-        rest = self.peek(self.waiting, self.complete).strip(BLANK)
-        nothing_follows = calls is None or self.phase == "json" or self.closer.startswith(rest)
+        rest = self.peek(self.waiting, self.complete)
+        nothing_follows = calls is None or self.phase == "json" or self.is_tail(rest)
         self.ahead = self.waiting if nothing_follows else self.complete
         if calls is None:
             self.end_region()
         else:
             self.accept(calls)
 
+    def is_tail(self, rest: str) -> bool:
+        """Whether what follows the JSON at the end of the output is only what belongs in front of a closer."""
+        return self.closer.startswith(rest.strip(BLANK))
+
     @classmethod
     def check(cls, state: State) -> str | None:
-        """As ``JsonCallMachine.check``, and that ``body`` and ``complete`` lie within what was read."""
+        """As ``JsonCallMachine.check``, and that ``complete`` lies within what was read."""
         wrong = super().check(state)
-        if not wrong and max(state.get("complete", 0), state.get("body", 0)) > state.get("ahead", 0):
-            return "field 'body' or 'complete' points outside the buffer"
+        if not wrong and state.get("complete", 0) > state.get("ahead", 0):
+            return "field 'complete' points outside the buffer"
         return wrong

@@ -30,15 +30,15 @@ class ThinkMachine(Machine):
     """Base of reasoning parsers with an opener and a closer. A subclass sets what its family does differently.
 
     Args:
-        ahead: how much of the buffer was searched.
-        gap: blank characters between reasoning and the tool call's opener that is being held.
+        ahead: how much of the buffer was looked at without consuming it.
+        tail: blank text of the reasoning that is framing unless more reasoning follows.
         scan: the JSON scanner's state.
         spoke: whether reasoning was sent.
         quoted: whether the answer holds a literal opener, which makes later closers literal too.
     """
 
     ahead: int = 0
-    gap: int = 0
+    tail: str = ""
     scan: str = ""
     spoke: bool = False
     quoted: bool = False
@@ -57,6 +57,8 @@ class ThinkMachine(Machine):
     """The same when there is no prompt and ``template_kwargs`` do not decide."""
     switches: ClassVar[tuple[str, ...]] = ()
     """Boolean ``template_kwargs`` that turn reasoning on or off, the family's own spelling first."""
+    noise: ClassVar[tuple[str, ...]] = ()
+    """Markers that are never text, such as the end of a sentence: they vanish."""
     ends_message: ClassVar[tuple[str, ...]] = ()
     """Markers behind which the model runs on into another turn: the rest of the output is ignored."""
 
@@ -108,7 +110,7 @@ class ThinkMachine(Machine):
         starts = self._opener_first()
         if starts is None:
             return NEED_DATA
-        self.phase = "reasoning"
+        self.phase, self.ahead = "reasoning", 0
         return None
 
     def read_undecided(self) -> NeedData | None:
@@ -124,53 +126,47 @@ class ThinkMachine(Machine):
     def read_reasoning(self) -> NeedData | None:
         """Reasoning until its closer, or until a tool call's opener, which may end it."""
         openers = self.context.tool_call_openers
-        count, marker = self.find((self.closer, *openers, *self.ends_message), self.ahead)
+        count, marker = self.find((self.closer, *openers, *self.noise, *self.ends_message))
+        self._reason(count)
+        if marker is None:
+            if self.final:
+                self._end_reasoning()
+            return NEED_DATA
         if marker == self.closer:
-            self._close(count)
-        elif marker is not None and marker in openers:
-            self.gap = self._reason(count)
-            self.ahead, self.scan, self.phase = self.gap + len(marker), "", "held"
-        elif marker is not None:
-            self._end_reasoning(count)
-            self.phase = "done"
-        elif self.final:
-            self._end_reasoning(count)
-            return NEED_DATA
+            self._close()
+        elif marker in openers:
+            self.ahead, self.scan, self.phase = len(marker), "", "held"
+        elif marker in self.noise:
+            self._drop(len(marker))
         else:
-            self.ahead = self._reason(count)
-            return NEED_DATA
+            self._end_reasoning()
+            self.phase = "done"
         return None
 
-    def _reason(self, count: int) -> int:
-        """Send ``count`` characters as reasoning, but keep what may turn out to be blank or framing.
-
-        Returns:
-            How many were kept.
-        """
-        start = self._at
-        text = self.peek(count)
-        if not self.spoke:
-            body = text.lstrip(BLANK)
-            lead = len(text) - len(text.lstrip("\n")) if self.strip_newlines else 0
-            if not body:
-                return count
-            self._drop(lead, inside=True)
-            text = text[lead:]
+    def _reason(self, count: int) -> None:
+        """Consume ``count`` characters of reasoning; what may turn out to be blank or framing waits in ``tail``."""
+        if not count:
+            return
+        self.spans.append((True, count))
+        text = self.tail + self.take(count)
+        if not self.spoke and not text.strip(BLANK):
+            self.tail = text
+            return
         if self.strip_newlines:
-            text = text.rstrip("\n")
-        if text:
-            self.emit(Reasoning(text))
-            self._drop(len(text), inside=True)
+            text = text if self.spoke else text.lstrip("\n")
+            body = text.rstrip("\n")
+        else:
+            body = text
+        self.tail = text[len(body) :]
+        if body:
+            self.emit(Reasoning(body))
             self.spoke = True
-        return count - (self._at - start)
 
-    def _end_reasoning(self, count: int) -> None:
-        """Send ``count`` characters as the end of the reasoning."""
-        self._drop(self._reason(count), inside=True)
-        self.ahead, self.gap, self.scan, self.spoke = 0, 0, "", False
+    def _end_reasoning(self) -> None:
+        self.ahead, self.tail, self.scan, self.spoke = 0, "", "", False
 
-    def _close(self, count: int) -> None:
-        self._end_reasoning(count)
+    def _close(self) -> None:
+        self._end_reasoning()
         self._drop(len(self.closer))
         self.phase = "after" if self.strip_newlines else "content"
 
@@ -188,7 +184,8 @@ class ThinkMachine(Machine):
         if marker in BRACES:
             self.scan = START
         elif marker == self.closer:
-            self._close(self.ahead)
+            self._reason(self.ahead)
+            self._close()
         else:
             self._release()
         return None
@@ -197,15 +194,16 @@ class ThinkMachine(Machine):
         """No closer came. One inside a string that never ended closes after all, unless the string was cut."""
         closer = self.buffer.find(self.closer, self._at)
         if self.scan and in_string(self.scan) and closer >= 0 and self.finish_reason != "length":
-            self._close(closer - self._at)
+            self._reason(closer - self._at)
+            self._close()
         else:
             self._release()
         return None
 
     def _release(self) -> None:
         """The opener ended the reasoning: what was held is answer."""
-        self._drop(self.gap, inside=True)
-        self.phase, self.ahead, self.gap, self.scan, self.spoke = "content", 0, 0, "", False
+        self._end_reasoning()
+        self.phase = "content"
 
     # -- the answer --------------------------------------------------------------------------------------------------
 
@@ -223,7 +221,8 @@ class ThinkMachine(Machine):
     def read_content(self) -> NeedData | None:
         """The answer. Stray markers are swallowed, quoted ones kept, and strings of JSON are not looked into."""
         tools = bool(self.context.tools)
-        count, marker = self.find((self.opener, self.closer, *(BRACES if tools else self.ends_message)))
+        others = BRACES if tools else (*self.noise, *self.ends_message)  # with tools, those are the tool parser's
+        count, marker = self.find((self.opener, self.closer, *others))
         self._answer(count)
         if marker is None:
             return NEED_DATA
@@ -236,6 +235,8 @@ class ThinkMachine(Machine):
                 self._drop(len(marker))
         elif marker == self.opener:
             self._opener_in_answer()
+        elif marker in self.noise:
+            self._drop(len(marker))
         else:
             self.phase = "done"
         return None
@@ -274,9 +275,9 @@ class ThinkMachine(Machine):
             self.spans.append((False, count))
             self.emit_text(count)
 
-    def _drop(self, count: int, *, inside: bool = False) -> None:
+    def _drop(self, count: int) -> None:
         if count:
-            self.spans.append((inside, count))
+            self.spans.append((False, count))
             self.skip(count)
 
     @classmethod
@@ -286,8 +287,8 @@ class ThinkMachine(Machine):
         if wrong:
             return wrong
         size = len(state.get("buffer", ""))
-        if not state.get("gap", 0) <= state.get("ahead", 0) <= size:
-            return "field 'ahead' or 'gap' points outside the buffer"
+        if state.get("ahead", 0) > size:
+            return "field 'ahead' points outside the buffer"
         if state.get("scan") and not check_scan_state(state["scan"]):
             return "field 'scan' is no state of the scanner"
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class ModelTokenizer:
         self.bos_token, self.bos_token_id = self._named("bos_token")
         self.eos_token, self.eos_token_id = self._named("eos_token")
         self.pad_token, self.pad_token_id = self._named("pad_token")
+        self._added: dict[str, int] = {token.content: token_id for token_id, token in added.items()}
         self._detokenizers: dict[frozenset[int] | None, Detokenizer] = {}
 
     @classmethod
@@ -95,6 +96,10 @@ class ModelTokenizer:
             return self.table.texts.index(text)
         data = text.encode()
         return next((token_id for token_id, part in self.table.partial.items() if part == data), None)
+
+    def added_token_ids(self, texts: Iterable[str]) -> frozenset[int]:
+        """The ids of those of ``texts`` that are added tokens. A marker may be ordinary text in a vocabulary."""
+        return frozenset(self._added[text] for text in texts if text in self._added)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The exact bytes that a token stands for; ``b""`` for an id that the tokenizer does not know."""

@@ -16,7 +16,8 @@ class DeepSeekR1(ThinkMachine):
 
     when_prompt_is_silent = True
     when_prompt_is_unknown = True
+    noise = ("<｜end▁of▁sentence｜>",)
     ends_message = ("<｜User｜>", "<｜tool▁outputs▁begin｜>")
 
 
-plugin = MachinePlugin(DeepSeekR1)
+plugin = MachinePlugin(DeepSeekR1, special_tokens=("<think>", "</think>"))

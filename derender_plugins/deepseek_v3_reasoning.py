@@ -18,6 +18,7 @@ class DeepSeekV3Reasoning(ThinkMachine):
     when_prompt_is_unknown = False
     plain_when_closed = True
     switches = ("thinking", "enable_thinking")
+    noise = ("<｜end▁of▁sentence｜>",)
     ends_message = ("<｜User｜>", "<｜tool▁outputs▁begin｜>")
 
     @classmethod
@@ -26,4 +27,4 @@ class DeepSeekV3Reasoning(ThinkMachine):
         return on
 
 
-plugin = MachinePlugin(DeepSeekV3Reasoning)
+plugin = MachinePlugin(DeepSeekV3Reasoning, special_tokens=("<think>", "</think>"))

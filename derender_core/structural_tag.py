@@ -1,0 +1,79 @@
+"""Structural tags: telling an engine with a grammar backend (such as xgrammar) which tool calls are legal.
+
+A parser's ``derender_structural_tag`` returns the ``format`` node of a structural tag. The nodes are those of xgrammar's
+structural-tag documentation: ``tag``, ``json_schema``, ``tags_with_separator`` and ``triggered_tags``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from derender_core.inputs import Tool, ToolChoice
+
+__all__ = ["call_tag", "call_tags", "offered_tools"]
+
+
+def call_tag(begin: str, tool: Tool, end: str) -> dict[str, Any]:
+    """One way to write a call of ``tool``: ``begin``, its arguments, ``end``.
+
+    The arguments are held to the tool's schema only when the tool is strict.
+    """
+    schema: Mapping[str, Any] | bool = tool.parameters if tool.strict and tool.parameters is not None else True
+    return {
+        "type": "tag",
+        "begin": begin,
+        "content": {"type": "json_schema", "json_schema": schema},
+        "end": end,
+    }
+
+
+def offered_tools(tools: Sequence[Tool], tool_choice: ToolChoice) -> list[Tool]:
+    """The tools that a call may name, none when nothing is to be constrained."""
+    if tool_choice == "none" or (tool_choice == "auto" and not any(tool.strict for tool in tools)):
+        return []
+    named = tool_choice.removeprefix("function:") if tool_choice.startswith("function:") else None
+    return [tool for tool in tools if named is None or tool.name == named]
+
+
+def call_tags(
+    tags: list[dict[str, Any]],
+    tool_choice: ToolChoice,
+    *,
+    separator: str,
+    triggers: Sequence[str] = (),
+    excludes: Sequence[str] = (),
+) -> dict[str, Any] | None:
+    """The node for calls in a row.
+
+    Args:
+        tags: the tags of all tools that may be called.
+        tool_choice: as in ``ParseContext.tool_choice``. With ``"auto"`` text is free until a trigger appears; a forced
+            choice leaves no free text, and a named function is called once.
+        separator: what stands between two calls.
+        triggers: what begins a call in free text; without any, ``"auto"`` cannot be constrained.
+        excludes: what must not appear in the free text.
+
+    Returns:
+        None when there is nothing to constrain.
+    """
+    if not tags:
+        return None
+    if tool_choice == "auto":
+        if not triggers:
+            return None
+        node: dict[str, Any] = {
+            "type": "triggered_tags",
+            "triggers": list(triggers),
+            "tags": tags,
+            "at_least_one": False,
+            "stop_after_first": False,
+        }
+        return {**node, "excludes": list(excludes)} if excludes else node
+    return {
+        "type": "tags_with_separator",
+        "tags": tags,
+        "separator": separator,
+        "at_least_one": True,
+        "stop_after_first": tool_choice.startswith("function:"),
+    }

@@ -1,0 +1,262 @@
+"""deepseek_v3 (tools): fenced JSON between DeepSeek's call markers, in sections of calls.
+
+    section := "<｜tool▁calls▁begin｜>" (call | noise)* ["<｜tool▁calls▁end｜>"]
+    call    := "<｜tool▁call▁begin｜>" "function" "<｜tool▁sep｜>" name fence "<｜tool▁call▁end｜>"      V3-0324, R1
+             | "<｜tool▁call▁begin｜>" name "<｜tool▁sep｜>" object "<｜tool▁call▁end｜>"               V3.1
+
+Written by DeepSeek R1 and V3. The marker characters are U+FF5C and U+2581.
+docs/formats/deepseek_v3.md lists every rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from derender_core import (
+    NEED_DATA,
+    Call,
+    MachinePlugin,
+    NeedData,
+    Progress,
+    TaggedCallMachine,
+    Tool,
+    ToolChoice,
+    call_tag,
+    call_tags,
+    normalize_arguments,
+    offered_tools,
+)
+
+SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+CALL, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
+SEPARATOR = "<｜tool▁sep｜>"
+FENCE = "```"
+BLANK = " \t\r\n"
+
+
+@dataclass
+class DeepSeekV3(TaggedCallMachine):
+    """Fenced JSON calls in sections: DeepSeek R1, V3 and V3.1.
+
+    Args:
+        section: the open section's text since its last good call, which may have to come back; ``""`` outside.
+        bad: the malformed calls of a section without a good one, which come back alone when a good one follows.
+        good: whether a call of the open section was good.
+        kind: what stands before the separator.
+        fenced: how many fences of the call were read.
+    """
+
+    section: str = ""
+    bad: str = ""
+    good: bool = False
+    kind: str = ""
+    fenced: int = 0
+
+    opener = CALL
+    closer = CALL_END
+    mentions = False
+    breaks = (SECTION, SECTION_END)
+    noise = ("<｜end▁of▁sentence｜>",)
+    ends_message = ("<｜User｜>", "<｜tool▁outputs▁begin｜>")
+
+    @property
+    def outside(self) -> str:
+        """Calls stand in a section, or by themselves where the model dropped its marker."""
+        return "section" if self.section else "content"
+
+    def read_content(self) -> NeedData | None:
+        """Text until a section or a call begins."""
+        if self.starts(SECTION):
+            self.section, self.bad, self.good = self.take(len(SECTION)), "", False
+            self.phase = "section"
+            return None
+        count, marker = self.find((SECTION, CALL, CALL_END, SECTION_END, *self.noise, *self.ends_message))
+        if marker != SECTION:
+            return super().read_content()
+        self.content(self.take(count))
+        return None
+
+    # -- sections ----------------------------------------------------------------------------------------------------
+
+    def read_section(self) -> NeedData | None:
+        """Only calls have meaning here; what stands between them is noise."""
+        count, marker = self.find((CALL, SECTION_END, SECTION, *self.ends_message))
+        self.section += self.take(count)
+        if marker == CALL:
+            if self.good:
+                self.section = SECTION
+            self.open()
+        elif marker is not None:
+            self._end_section(self.take(len(marker)) if marker == SECTION_END else "")
+            self.phase = "content"
+        elif self.final:
+            self._end_section()
+            self.end_content()
+            return NEED_DATA
+        else:
+            return NEED_DATA
+        return None
+
+    def _end_section(self, marker: str = "") -> None:
+        """A section without any call is text, unless it is empty. Behind its last call only its end makes noise."""
+        inside = self.section.removeprefix(SECTION)
+        if self.good:
+            self.removed = True
+            self.content("" if marker == SECTION_END else inside)
+        elif self.bad or inside.strip(BLANK):
+            self.content(self.section + marker)
+        else:
+            self.removed = True
+        self.section, self.bad, self.good = "", "", False
+
+    def start_call(self, name: str, call_id: str | None = None) -> None:
+        """The first good call of a section makes its markers vanish; malformed calls before it are text."""
+        if self.section and not self.good:
+            self.content(self.bad)
+            self.section, self.bad, self.good = SECTION, "", True
+        super().start_call(name, call_id)
+
+    def malformed(self, text: str) -> None:
+        """A malformed call is text; in a section without a good call, together with the section."""
+        if self.section and not self.good:
+            self.section += text
+            self.bad += text
+        else:
+            self.content(text)
+
+    def stray(self) -> None:
+        """A call that never closed is malformed, its opener included."""
+        self.end_region(as_text=True)
+
+    def forget_region(self) -> None:
+        """As ``TaggedCallMachine.forget_region``, and the call's header."""
+        super().forget_region()
+        self.kind, self.fenced = "", 0
+
+    # -- the header of a call ----------------------------------------------------------------------------------------
+
+    def read_start(self) -> NeedData | None:
+        """What stands before the separator: the word ``function``, or in V3.1 the name."""
+        at, marker = self.find((SEPARATOR, CALL_END, CALL, *self.breaks, *self.ends_message), self.ahead)
+        self.ahead = at
+        if marker is None:
+            return self._wait()
+        if marker != SEPARATOR:
+            self.reject(marker)
+            return None
+        self.kind = self.peek(at - len(CALL), len(CALL)).strip()
+        self.ahead += len(SEPARATOR)
+        self.phase = "name"
+        return None
+
+    def read_name(self) -> NeedData | None:
+        """The name, which stands here or, when the JSON follows at once, before the separator."""
+        char = self.skip_blank()
+        if char == "":
+            return self._wait()
+        if char == "{" and self.kind != "function":
+            self.name, self.phase = self.kind, "fence"
+            self._check_name()
+            return None
+        end, marker = self.find(("\n", "`", "{", CALL_END, CALL, *self.breaks, *self.ends_message), self.ahead)
+        if marker is None:
+            return self._wait()
+        self.name, self.phase = self.peek(end - self.ahead, self.ahead).strip(), "fence"
+        self.ahead = end
+        self._check_name()
+        return None
+
+    def _check_name(self) -> None:
+        if not self.name or len(self.name.split()) != 1:
+            self.phase = "junk"
+
+    def read_fence(self) -> NeedData | None:
+        """A fence, of any language or none, in front of the JSON."""
+        char = self.skip_blank()
+        if char == "":
+            return self._wait()
+        if char == "`" and self.fenced == 0:
+            return self._fence("word")
+        marker = self.marker_here()
+        if marker is None:
+            return self._wait()
+        if marker == CALL_END or (char == "`" and not marker):
+            self.body = self.complete = self.ahead  # no arguments
+            self.phase = "tail"
+        elif char in '{"n':
+            self.begin_value()
+            self.body, self.phase = self.ahead, "json"
+        else:
+            self.phase = "junk"
+        return None
+
+    def read_word(self) -> NeedData | None:
+        """The language of the fence."""
+        while (char := self.look()).isalpha():
+            self.ahead += 1
+        if char == "":
+            return self._wait()
+        self.phase = "fence"
+        return None
+
+    def _fence(self, after: str) -> NeedData | None:
+        stands = self.stands(FENCE)
+        if stands is None:
+            return NEED_DATA
+        if stands:
+            self.ahead += len(FENCE)
+            self.fenced += 1
+        self.phase = after if stands else "junk"
+        return None
+
+    # -- arguments ---------------------------------------------------------------------------------------------------
+
+    def walk_body(self) -> Progress:
+        """The JSON is the arguments."""
+        return self.walk_arguments()
+
+    def read_tail(self) -> NeedData | None:
+        """One closing fence may stand between the JSON and the closer."""
+        if self.skip_blank() == "`" and self.fenced < 2:
+            self.fenced = 1
+            return self._fence("tail")
+        return super().read_tail()
+
+    def may_follow(self, char: str) -> bool:  # noqa: ARG002
+        """One call, one object."""
+        return False
+
+    def is_tail(self, rest: str) -> bool:
+        """A fence belongs in front of the closer."""
+        return super().is_tail(rest.strip(BLANK + "`"))
+
+    def region_calls(self) -> list[Call] | None:
+        """One call: the name of the header and the arguments of the body."""
+        arguments = normalize_arguments(self.peek(self.complete - self.body, self.body))
+        return None if arguments is None else [Call(self.name, arguments)]
+
+
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """Sections of fenced calls, as the V3 and R1 templates write them."""
+    tags = [
+        call_tag(f"{CALL}function{SEPARATOR}{tool.name}\n{FENCE}json\n", tool, f"\n{FENCE}{CALL_END}")
+        for tool in offered_tools(tools, tool_choice)
+    ]
+    forced = "required" if tool_choice == "auto" else tool_choice
+    calls = call_tags(tags, forced, separator="\n")
+    if calls is None:
+        return None
+    section = {"type": "tag", "begin": SECTION, "content": calls, "end": SECTION_END}
+    if tool_choice != "auto":
+        return section
+    return call_tags([section], "auto", separator="", triggers=(SECTION,), excludes=("<think>", "</think>"))
+
+
+plugin = MachinePlugin(
+    DeepSeekV3,
+    special_tokens=(SECTION, SECTION_END, CALL, CALL_END, SEPARATOR),
+    tool_call_openers=(SECTION, CALL),
+    structural_tag=structural_tag,
+)

@@ -37,7 +37,9 @@ def test_names_are_what_requests_may_say(small_model: ModelMaker) -> None:
     model = ServedModel.load(small_model(), names=["one", "two"])
     assert model.name == "one"
     assert [model.resolve_name(name) for name in (None, "", "one", "two")] == ["one", "one", "one", "two"]
-    with pytest.raises(UnknownModelError, match="The model `three` does not exist. Valid names: `one`, `two`.") as info:
+    with pytest.raises(
+        UnknownModelError, match=r"The model `three` does not exist\. Valid names: `one`, `two`\."
+    ) as info:
         model.resolve_name("three")
     assert info.value.param == "model"
     assert isinstance(info.value, InputError)
@@ -152,11 +154,11 @@ def test_a_repo_id_fetches_the_small_files_only(small_model: ModelMaker, monkeyp
 
 
 def test_a_failing_hub_says_which_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def snapshot_download(repo_id: str, **_: Any) -> str:
+    def snapshot_download(_repo_id: str, **_: Any) -> str:
         raise LocalEntryNotFoundError("no connection")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    with pytest.raises(ModelLoadError, match="'org/model' at revision 'main'.*no connection"):
+    with pytest.raises(ModelLoadError, match=r"'org/model' at revision 'main'.*no connection"):
         ServedModel.load("org/model", revision="main")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from derender_core.errors import InputError
 from derender_core.hookspecs import State, Step, hookimpl
-from derender_core.inputs import Delta, ParseContext, Prompt
+from derender_core.inputs import Prompt
 from derender_core.pipeline import Pipeline
 from derender_core.registry import make_parser
 from derender_server.model import ServedModel, UnknownModelError
@@ -29,11 +29,11 @@ class ThinkParser:
     """A reasoning parser that only knows how prompts open and close reasoning."""
 
     @hookimpl
-    def derender_parse_delta(self, state: State | None, delta: Delta) -> Step:
+    def derender_parse_delta(self, state: State | None) -> Step:
         return Step(state or {}, ())
 
     @hookimpl
-    def derender_prompt_opens_reasoning(self, prompt: Prompt | None, context: ParseContext) -> bool | None:
+    def derender_prompt_opens_reasoning(self, prompt: Prompt | None) -> bool | None:
         assert prompt is not None
         marker = prompt.last_of("<think>", "</think>")
         return None if marker is None else marker == "<think>"
@@ -118,7 +118,7 @@ def test_request_ids(renderer: Renderer) -> None:
 
 
 def test_an_unknown_model(renderer: Renderer) -> None:
-    with pytest.raises(UnknownModelError, match="`third` does not exist. Valid names: `small`, `other`"):
+    with pytest.raises(UnknownModelError, match=r"`third` does not exist\. Valid names: `small`, `other`"):
         renderer.render_chat({"messages": [USER], "model": "third"})
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from derender_core.errors import InputError, TokenIdError
 from derender_core.hookspecs import State, Step, hookimpl
-from derender_core.inputs import Delta, Tool
+from derender_core.inputs import Tool
 from derender_core.pipeline import Pipeline
 from derender_core.registry import make_parser
 from derender_server.limits import Limits
@@ -55,7 +55,7 @@ class TagParser:
     """A tool parser that only knows a grammar and a special token."""
 
     @hookimpl
-    def derender_parse_delta(self, state: State | None, delta: Delta) -> Step:
+    def derender_parse_delta(self, state: State | None) -> Step:
         return Step(state or {}, ())
 
     @hookimpl
@@ -182,7 +182,7 @@ def test_logprobs(renderer: Renderer) -> None:
     assert "top_logprobs needs logprobs: true" in str(refused(chat, renderer, top_logprobs=2))
 
 
-def test_logprobs_are_limited(renderer: Renderer, small_model: ModelMaker) -> None:
+def test_logprobs_are_limited(renderer: Renderer) -> None:
     error = refused(chat, renderer, logprobs=True, top_logprobs=21)
     assert (error.param, str(error)) == ("top_logprobs", "top_logprobs is 21; at most 20 (--max-logprobs) are allowed")
     assert refused(complete, renderer, logprobs=21).param == "logprobs"

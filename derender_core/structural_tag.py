@@ -1,7 +1,7 @@
 """Structural tags: telling an engine with a grammar backend (such as xgrammar) which tool calls are legal.
 
-A parser's ``derender_structural_tag`` returns the ``format`` node of a structural tag. The nodes are those of xgrammar's
-structural-tag documentation: ``tag``, ``json_schema``, ``tags_with_separator`` and ``triggered_tags``.
+A parser's ``derender_structural_tag`` returns the ``format`` node of a structural tag. The nodes are those of the
+structural-tag documentation of xgrammar: ``tag``, ``json_schema``, ``tags_with_separator`` and ``triggered_tags``.
 """
 
 from __future__ import annotations

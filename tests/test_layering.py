@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import derender_server
 import pytest
 
 import derender_core
 import derender_plugins
+import derender_server
 
 CORE = Path(derender_core.__file__).parent
 PLUGINS = Path(derender_plugins.__file__).parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
+
+from derender_server.derenderer import Derenderer
 
 SMALL_SPECIALS = ("<s>", "</s>", "<|im_start|>", "<|im_end|>")
 SMALL_MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
@@ -71,4 +74,148 @@ def small_model(tmp_path: Path) -> ModelMaker:
             (directory / file).write_text(text, encoding="utf-8")
         return directory
 
+    return make
+
+
+# -- derendering -------------------------------------------------------------------------------------------------------
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+PROMPT = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+
+
+class Talk:
+    """A derenderer with an engine's side to it: texts become token ids, and streams go call by call through JSON."""
+
+    call = CALL
+    weather = WEATHER
+
+    def __init__(self, derenderer: Derenderer) -> None:
+        self.derenderer = derenderer
+        self.tokenizer = derenderer.model.tokenizer
+
+    def ids(self, text: str) -> list[int]:
+        """Token ids of a text, markers and special tokens included."""
+        return self.tokenizer.encode(text)
+
+    def request(self, **fields: Any) -> dict[str, Any]:
+        """A chat request that offers ``get_weather``."""
+        return {"messages": [{"role": "user", "content": "hi"}], "tools": [WEATHER], **fields}
+
+    def chat(
+        self, output: str | list[int], request: dict[str, Any] | None = None, *, prompt: str = PROMPT, **choice: Any
+    ) -> dict[str, Any]:
+        """A one-shot chat answer to one choice."""
+        token_ids = self.ids(output) if isinstance(output, str) else output
+        return self.derenderer.derender_chat(
+            {
+                "generate_response": {
+                    "request_id": "chatcmpl-1",
+                    "choices": [{"index": 0, "token_ids": token_ids, "finish_reason": "stop", **choice}],
+                },
+                "prompt_token_ids": self.ids(prompt),
+                "chat_request": self.request() if request is None else request,
+            }
+        )
+
+    def message(self, output: str | list[int], request: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """The message of a one-shot chat answer."""
+        message: dict[str, Any] = self.chat(output, request, **more)["choices"][0]["message"]
+        return message
+
+    def chunks(
+        self,
+        output: str | list[int] | list[list[int]],
+        request: dict[str, Any] | None = None,
+        *,
+        size: int = 1,
+        prompt: str = PROMPT,
+        finish_reason: str = "stop",
+        stop_reason: int | str | None = None,
+        state: dict[str, Any] | None = None,
+        index: int = 0,
+    ) -> list[dict[str, Any]]:
+        """The answers to a chat stream, ``{"chunk", "stream_state"}`` each, the prompt sent with the first only."""
+        token_ids = self.ids(output) if isinstance(output, str) else output
+        pieces: list[Any] = [token_ids[at : at + size] for at in range(0, len(token_ids), size)]
+        if token_ids and isinstance(token_ids[0], list):
+            pieces = token_ids
+        answers = []
+        for at, piece in enumerate(pieces):
+            last = at == len(pieces) - 1
+            choice = {"index": index, "token_ids": piece, "finish_reason": finish_reason if last else None}
+            if last and stop_reason is not None:
+                choice["stop_reason"] = stop_reason
+            body = {
+                "stream": True,
+                "generate_chunk": {"request_id": "chatcmpl-1", "choices": [choice]},
+                "stream_state": state,
+                "chat_request": self.request() if request is None else request,
+            }
+            if at == 0:
+                body["prompt_token_ids"] = self.ids(prompt)
+            answer = json.loads(json.dumps(self.derenderer.derender_chat_chunk(json.loads(json.dumps(body)))))
+            state = answer["stream_state"]
+            answers.append(answer)
+        return answers
+
+    def deltas(self, *args: Any, **more: Any) -> list[dict[str, Any]]:
+        """The deltas of ``chunks``."""
+        return [answer["chunk"]["choices"][0]["delta"] for answer in self.chunks(*args, **more)]
+
+    def streamed(self, *args: Any, **more: Any) -> dict[str, Any]:
+        """The message that the deltas of ``chunks`` add up to."""
+        return self.fold(self.deltas(*args, **more))
+
+    @staticmethod
+    def fold(deltas: list[dict[str, Any]]) -> dict[str, Any]:
+        """A message from its deltas, as a strict client makes it."""
+        message: dict[str, Any] = {}
+        calls: dict[int, dict[str, Any]] = {}
+        for delta in deltas:
+            for key in ("role", "content", "reasoning", "reasoning_content"):
+                if key in delta:
+                    assert isinstance(delta[key], str), "a key without a value is absent"
+                    message[key] = message.get(key, "") + delta[key]
+            entries = delta.get("tool_calls", [])
+            assert len({entry["index"] for entry in entries}) == len(entries), "one entry for each index in a chunk"
+            for entry in entries:
+                if entry["index"] not in calls:
+                    assert set(entry) == {"index", "id", "type", "function"}
+                    function = dict(entry["function"])
+                    calls[entry["index"]] = {"id": entry["id"], "type": entry["type"], "function": function}
+                else:
+                    assert set(entry) == {"index", "function"}, "what identifies a call comes once"
+                    assert set(entry["function"]) == {"arguments"}
+                    calls[entry["index"]]["function"]["arguments"] += entry["function"]["arguments"]
+        if calls:
+            message["tool_calls"] = [calls[index] for index in sorted(calls)]
+        return {"content": None, "reasoning": None, **message}
+
+
+@pytest.fixture
+def talk(small_model: ModelMaker) -> Callable[..., Talk]:
+    """``talk(tool="hermes", reasoning="qwen3", **options)``: a derenderer of the small model, with an engine's side.
+
+    ``options`` are those of ``Derenderer``; ``model`` takes the keywords of ``small_model``.
+    """
+
+    def make(
+        tool: str | None = "hermes",
+        reasoning: str | None = "qwen3",
+        *,
+        model: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Talk:
+        settings = {"config": {"max_position_embeddings": 8192}, **(model or {})}
+        directory = small_model(f"small{next(numbers)}", **settings)
+        return Talk(Derenderer.from_pretrained(directory, tool_parser=tool, reasoning_parser=reasoning, **options))
+
+    numbers = itertools.count()
     return make

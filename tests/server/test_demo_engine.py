@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from derender_server.demo.engine import GENERATE_PATH, MAX_CHOICES, Pace, demo_engine_handlers
-from derender_server.errors import answer_error
-from derender_server.model import ServedModel
-from derender_server.wire.derender import GenerateResponse, GenerateStreamResponse
 from litestar import Litestar
 from litestar.testing import TestClient
 
 from derender_core import InputError
+from derender_server.demo.engine import GENERATE_PATH, MAX_CHOICES, Pace, demo_engine_handlers
+from derender_server.errors import answer_error
+from derender_server.model import ServedModel
+from derender_server.wire.derender import GenerateResponse, GenerateStreamResponse
 
 CHAT = "<|im_start|>user\nWhat is the weather in Łódź? 🦜<|im_end|>\n<|im_start|>assistant\n"
 NO_THINKING = CHAT + "<think>\n\n</think>\n\n"

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
+
+from derender_core import InputError
 from derender_server.demo import demo_model_path
 from derender_server.demo.arguments import MAX_VALUES, ArgumentWriter
 from derender_server.demo.conversation import Conversation, read_conversation
 from derender_server.demo.script import Cue, write_answer
 from derender_server.template_sandbox import render_template
-
-from derender_core import InputError
 
 TEMPLATE = (demo_model_path() / "chat_template.jinja").read_text(encoding="utf-8")
 WEATHER = {

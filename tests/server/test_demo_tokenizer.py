@@ -8,9 +8,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tokenizers import Tokenizer
+
 from derender_server.demo import demo_model_path
 from derender_server.model import ServedModel
-from tokenizers import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+
 from derender_server.app import create_app
 from derender_server.demo.engine import GENERATE_PATH
 from derender_server.settings import Settings
-from litestar import Litestar
-from litestar.testing import TestClient
 
 Body = dict[str, Any]
 

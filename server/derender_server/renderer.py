@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -81,7 +82,7 @@ class Renderer:
     @classmethod
     def from_pretrained(
         cls,
-        path_or_repo: str,
+        path_or_repo: str | Path,
         *,
         tool_parser: str | None = None,
         reasoning_parser: str | None = None,

@@ -1,7 +1,7 @@
 """The jinja2 environment that chat templates run in, and compiled templates.
 
-Templates come with models, from strangers, so they run in jinja2's immutable sandbox and see nothing but plain JSON
-data. The environment offers what ``transformers`` documents for chat templates (its "Writing a chat template" guide):
+Templates come with models, from strangers, so they run in jinja2's immutable sandbox and see only what the request
+holds. The environment offers what ``transformers`` documents for chat templates (its "Writing a chat template" guide):
 trimmed blocks, loop controls, the ``generation`` tag, ``raise_exception``, ``strftime_now`` and a ``tojson`` that does
 not escape HTML.
 """
@@ -33,7 +33,7 @@ RENDER_ERRORS = (
     AttributeError,
     LookupError,
     ArithmeticError,
-    RecursionError,
+    RuntimeError,
     MemoryError,
 )
 

@@ -165,3 +165,10 @@ def test_a_failing_hub_says_which_model(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_local_directory_wins_over_a_repo(small_model: ModelMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(small_model("org").parent)
     assert ServedModel.load("org").max_model_len == 512
+
+
+def test_the_demo_needs_neither_directory_nor_hub() -> None:
+    model = ServedModel.load("demo")
+    assert (model.name, model.root) == ("demo", "demo")
+    assert model.max_model_len > 0
+    assert model.eos_token_id is not None

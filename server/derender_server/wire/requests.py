@@ -125,7 +125,6 @@ class ChatCompletionRequest(SamplingFields, TemplateFields):
     max_completion_tokens: int | None = Field(default=None, ge=1)
     logprobs: bool | None = False
     top_logprobs: int | None = Field(default=None, ge=-1)
-    echo: bool = False
 
     @field_validator("max_tokens")
     @classmethod

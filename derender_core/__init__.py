@@ -41,6 +41,7 @@ from derender_core.machine import NEED_DATA, Machine, NeedData
 from derender_core.message import Message, ToolCall, fold_message
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
+from derender_core.positional_call import PositionalCallMachine
 from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_parser, make_parser
 from derender_core.replay import FeedParser, ReplayPlugin, replay
 from derender_core.stop import StopStrings
@@ -76,6 +77,7 @@ __all__ = [
     "ParserInfo",
     "ParserLoadError",
     "Pipeline",
+    "PositionalCallMachine",
     "Progress",
     "Prompt",
     "Reasoning",

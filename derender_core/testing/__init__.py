@@ -9,7 +9,7 @@ Nothing here needs pytest; failures are ``AssertionError``s whose text shows the
 and what was expected.
 """
 
-from derender_core.testing.assert_laws import assert_laws, case_samples, soup_samples
+from derender_core.testing.assert_laws import assert_laws, assert_samples, case_samples, soup_samples
 from derender_core.testing.cases import Case, CaseError, Expected, ExpectedCall, load_cases
 from derender_core.testing.cuts import (
     Cut,
@@ -25,7 +25,7 @@ from derender_core.testing.cuts import (
 from derender_core.testing.laws import LAWS, Law, Sample
 from derender_core.testing.run import assert_case, differences, extract_case, run_case, same_json
 from derender_core.testing.soup import find_markers, marker_soup, plain_text
-from derender_core.testing.trace import Failed, Trace, TraceStep, event_faults, feed
+from derender_core.testing.trace import Failed, Parses, Trace, TraceStep, event_faults, feed
 
 __all__ = [
     "LAWS",
@@ -36,12 +36,14 @@ __all__ = [
     "ExpectedCall",
     "Failed",
     "Law",
+    "Parses",
     "Sample",
     "Trace",
     "TraceStep",
     "all_cuts",
     "assert_case",
     "assert_laws",
+    "assert_samples",
     "case_samples",
     "cut_at",
     "cut_char",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from derender_core.inputs import Delta, ParseContext, Tool
+from derender_core.pipeline import Pipeline
 from derender_core.registry import Parser
 from derender_core.testing.cases import Case
 from derender_core.testing.laws import LAWS, Law, Sample, state_is_bounded
 from derender_core.testing.soup import DEFAULT_MARKERS, find_markers, marker_soup
-from derender_core.testing.trace import Failed
+from derender_core.testing.trace import Failed, Parses
 
-__all__ = ["assert_laws", "case_samples", "soup_samples"]
+__all__ = ["assert_laws", "assert_samples", "case_samples", "soup_samples"]
 
 # What a request offers where no case says it.
 _TOOLS = (Tool("ping", {"type": "object", "properties": {"a": {"type": "string"}}}),)
@@ -44,11 +45,28 @@ def assert_laws(
     samples = [*case_samples(parser, cases), *soup_samples(parser, cases, soup=soup, seed=seed, markers=markers)]
     bounded = [sample for sample in samples if sample.clean][:8] or samples[:1]
     for law in laws:
-        for sample in bounded if law is state_is_bounded else samples:
+        assert_samples(parser, bounded if law is state_is_bounded else samples, laws=[law])
+
+
+def assert_samples(parser: Parses, samples: Iterable[Sample], *, laws: Sequence[Law] = LAWS) -> None:
+    """Hold a parser or a pipeline to the laws over samples of one's own.
+
+    Raises:
+        Failed: a law does not hold. Names the law and the sample.
+    """
+    __tracebackhide__ = True
+    for sample in samples:
+        for law in laws:
             try:
                 law(parser, sample)
             except Failed as error:
-                raise Failed(f"{parser} breaks the law {law.__name__}\n{sample}\n{error}") from error
+                raise Failed(f"{_name(parser)} breaks the law {law.__name__}\n{sample}\n{error}") from error
+
+
+def _name(parser: Parses) -> str:
+    if isinstance(parser, Pipeline):
+        return "pipeline of " + " and ".join(str(one) for one in (parser.reasoning, parser.tool) if one is not None)
+    return str(parser)
 
 
 def case_samples(parser: Parser, cases: Sequence[Case]) -> Iterator[Sample]:

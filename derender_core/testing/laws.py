@@ -1,4 +1,4 @@
-"""The laws: what holds for every parser and every output. Each is a function of a parser and a sample.
+"""The laws: what holds for every parser and every output. Each is a function of a parser (or a pipeline) and a sample.
 
 1. ``cuts_do_not_matter``: any cut of the output gives the same events.
 2. ``extract_is_the_stream``: parsing at once gives what streaming gives.
@@ -23,10 +23,9 @@ from derender_core.errors import ParserError
 from derender_core.events import Event, Reasoning, Text, ToolCallArguments, merge_events
 from derender_core.hookspecs import State, Step
 from derender_core.inputs import Delta, ParseContext
-from derender_core.registry import Parser
 from derender_core.testing.cuts import all_cuts, cut_at, cut_char, cut_one, cut_random
 from derender_core.testing.soup import plain_text
-from derender_core.testing.trace import Failed, Trace, event_faults, feed
+from derender_core.testing.trace import Failed, Parses, Trace, event_faults, feed
 
 __all__ = [
     "LAWS",
@@ -73,10 +72,10 @@ class Sample:
         return replace(self.context, stream_tool_calls="arguments")
 
 
-Law = Callable[[Parser, Sample], None]
+Law = Callable[[Parses, Sample], None]
 
 
-def cuts_do_not_matter(parser: Parser, sample: Sample) -> None:
+def cuts_do_not_matter(parser: Parses, sample: Sample) -> None:
     """Any cut of the output gives the same events.
 
     Raises:
@@ -87,7 +86,7 @@ def cuts_do_not_matter(parser: Parser, sample: Sample) -> None:
         _hold_cuts(parser, sample, sample.arguments_context)
 
 
-def _hold_cuts(parser: Parser, sample: Sample, context: ParseContext) -> None:
+def _hold_cuts(parser: Parses, sample: Sample, context: ParseContext) -> None:
     first: Trace | None = None
     for cut in all_cuts(sample.output):
         trace = feed(parser, cut, context)
@@ -97,7 +96,7 @@ def _hold_cuts(parser: Parser, sample: Sample, context: ParseContext) -> None:
             raise Failed(f"{_disagree(first.events, trace.events)}\n{first.report()}\n{trace.report()}")
 
 
-def extract_is_the_stream(parser: Parser, sample: Sample) -> None:
+def extract_is_the_stream(parser: Parses, sample: Sample) -> None:
     """Parsing at once gives what streaming gives: the same events; for clean outputs also with arguments streamed.
 
     Raises:
@@ -127,7 +126,7 @@ def _dump(text: str) -> str:
         return text
 
 
-def state_survives_json(parser: Parser, sample: Sample) -> None:
+def state_survives_json(parser: Parses, sample: Sample) -> None:
     """Carrying the state through JSON at every step changes nothing, and the parser accepts its own states.
 
     Raises:
@@ -141,7 +140,7 @@ def state_survives_json(parser: Parser, sample: Sample) -> None:
             raise Failed(f"the state leads elsewhere after JSON\n{kept.report()}\n{carried.report()}")
 
 
-def state_is_not_changed(parser: Parser, sample: Sample) -> None:
+def state_is_not_changed(parser: Parses, sample: Sample) -> None:
     """The state handed in is left alone, and the same delta on it gives the same step again.
 
     Raises:
@@ -160,14 +159,14 @@ def state_is_not_changed(parser: Parser, sample: Sample) -> None:
             state = step.state
 
 
-def _parse(parser: Parser, state: State | None, delta: Delta, context: ParseContext) -> Step:
+def _parse(parser: Parses, state: State | None, delta: Delta, context: ParseContext) -> Step:
     try:
         return parser.parse_delta(state, delta, context)
     except ParserError as error:
         raise Failed(f"at delta {delta!r}: {error}") from error
 
 
-def never_raises(parser: Parser, sample: Sample) -> None:
+def never_raises(parser: Parses, sample: Sample) -> None:
     """No output makes the parser raise, at once or in pieces, whatever the finish reason.
 
     Raises:
@@ -184,7 +183,7 @@ def never_raises(parser: Parser, sample: Sample) -> None:
                 feed(parser, cut, context)
 
 
-def no_text_is_lost(parser: Parser, sample: Sample) -> None:
+def no_text_is_lost(parser: Parses, sample: Sample) -> None:
     """Prose comes back unchanged; of any other output, all text that comes out was in it, in its order.
 
     Raises:
@@ -208,7 +207,7 @@ def no_text_is_lost(parser: Parser, sample: Sample) -> None:
                     raise Failed(f"this is not in the output, or not in this order: {event!r}\n{trace.report()}")
 
 
-def state_is_bounded(parser: Parser, sample: Sample) -> None:
+def state_is_bounded(parser: Parses, sample: Sample) -> None:
     """The state is bounded by the longest unfinished unit: fifty times a clean output needs no more room than one.
 
     Raises:
@@ -223,7 +222,7 @@ def state_is_bounded(parser: Parser, sample: Sample) -> None:
         _hold_bound(parser, repeated, 2 * (once + len(json.dumps(text, ensure_ascii=False))) + 200)
 
 
-def _hold_bound(parser: Parser, sample: Sample, bound: int) -> None:
+def _hold_bound(parser: Parses, sample: Sample, bound: int) -> None:
     size = len(sample.output.text)
     cut = cut_at(sample.output, range(16, size, 16), "16 characters")
     for context in (sample.context, sample.arguments_context):
@@ -236,7 +235,7 @@ def _hold_bound(parser: Parser, sample: Sample, bound: int) -> None:
             )
 
 
-def events_are_well_formed(parser: Parser, sample: Sample) -> None:
+def events_are_well_formed(parser: Parses, sample: Sample) -> None:
     """Start before Arguments before End, indexes in order, nothing empty, arguments that are JSON objects.
 
     Raises:

@@ -22,6 +22,9 @@ class Parses(Protocol):
     def parse_delta(self, state: State | None, delta: Delta, context: ParseContext) -> Step:
         """Parse the next delta."""
 
+    def extract(self, output: Delta, context: ParseContext) -> list[Event]:
+        """Parse a whole output."""
+
     def check_state(self, state: State) -> str | None:
         """Say what is wrong with a state from outside."""
 

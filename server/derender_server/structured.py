@@ -55,7 +55,7 @@ def chat_constraint(
             return asked
         return _structural_tag(tool_parser, tools, "auto")
     if asked is not None:
-        logger.warning("the forced tool choice replaces the structured output that the request also asks for")
+        logger.info("the forced tool choice replaces the structured output that the request also asks for")
     return _structural_tag(tool_parser, tools, context.tool_choice) or {"json": _call_schema(request, context)}
 
 

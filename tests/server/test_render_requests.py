@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,39 @@ def test_completion_errors_name_the_prompt(renderer: Renderer, prompt: object, p
         renderer.render_completion({"prompt": prompt})
     assert info.value.param == param
     assert what in str(info.value)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": nested(200)}}]}, "tools.0"),
+        ({"messages": [USER | {"note": nested(200)}]}, "messages.0"),
+        ({"chat_template_kwargs": nested(129)}, "chat_template_kwargs"),
+        ({"vllm_xargs": nested(129)}, "vllm_xargs"),
+        ({"kv_transfer_params": nested(129)}, "kv_transfer_params"),
+        ({"structured_outputs": {"json": nested(200)}}, "structured_outputs"),
+        ({"structured_outputs": {"json": json.dumps(nested(200))}}, "structured_outputs.json"),
+        ({"structured_outputs": {"json": '{"a": "\\ud800"}'}}, "structured_outputs.json"),
+    ],
+)
+def test_what_could_not_be_written_out_again_is_refused(renderer: Renderer, fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(InputError) as info:
+        renderer.render_chat({"messages": [USER]} | fields)
+    assert info.value.param == param
+
+
+def test_deep_but_not_too_deep(renderer: Renderer) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": nested(126)}}
+    fields = {"tools": [tool], "tool_choice": "required", "vllm_xargs": nested(128)}
+    rendered = renderer.render_chat({"messages": [USER], **fields})
+    assert json.loads(rendered.model_dump_json())["parse_context"]["tools"] == [tool]
 
 
 def test_unknown_fields_are_ignored() -> None:

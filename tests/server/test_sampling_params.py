@@ -315,7 +315,7 @@ def test_free_choice_is_constrained_only_for_strict_tools(renderer: Renderer) ->
 
 def test_a_forced_call_wins_over_the_response_format(renderer: Renderer, caplog: pytest.LogCaptureFixture) -> None:
     named = {"type": "function", "function": {"name": "now"}}
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         constraint = chat(renderer, tools=TOOLS, tool_choice=named, response_format=SCHEMA_FORMAT)
     assert constraint["structured_outputs"] == {"json": {"type": "object"}}
     assert "forced tool choice replaces the structured output" in caplog.text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag, model_validator
+
+from derender_server.wire.json_object import check_depth
 
 __all__ = [
     "ChatMessage",
@@ -45,7 +47,8 @@ class VerbatimModel(BaseModel):
     @classmethod
     def _remember(cls, data: Any, handler: Callable[[Any], Self]) -> Self:
         model = handler(data)
-        if isinstance(data, Mapping):
+        if isinstance(data, dict):
+            check_depth(data)
             model._raw = {key: _plain(value) for key, value in data.items()}
         return model
 

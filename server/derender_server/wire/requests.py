@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -26,6 +26,7 @@ from derender_server.wire.chat_messages import (
     NamedToolChoice,
     ToolChoiceField,
 )
+from derender_server.wire.json_object import JsonObject
 from derender_server.wire.sampling_fields import (
     JsonSchemaFormat,
     ResponseFormat,
@@ -91,9 +92,9 @@ class TemplateFields(BaseModel):
 
     messages: list[ChatMessage] = Field(min_length=1)
     tools: list[ChatTool] | None = None
-    documents: list[dict[str, Any]] | None = Field(default=None, description="Documents for retrieval templates.")
+    documents: list[JsonObject] | None = Field(default=None, description="Documents for retrieval templates.")
     chat_template: str | None = Field(default=None, description="Refused unless the server trusts request templates.")
-    chat_template_kwargs: dict[str, Any] | None = Field(default=None, description="Variables for the chat template.")
+    chat_template_kwargs: JsonObject | None = Field(default=None, description="Variables for the chat template.")
     reasoning_effort: str | None = Field(default=None, description="Reaches the template as reasoning_effort.")
     add_generation_prompt: bool | None = Field(
         default=None, description="Append the header of an assistant turn. Default: yes, unless a message is continued."

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, Self
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from derender_server.wire.chat_messages import VerbatimModel
+from derender_server.wire.json_object import JsonObject, check_depth
 
 __all__ = ["JsonSchemaFormat", "ResponseFormat", "SamplingFields", "StreamOptions", "StructuredOutputs"]
 
@@ -35,18 +37,25 @@ class StructuredOutputs(BaseModel):
     grammar: str | None = None
     structural_tag: str | None = Field(default=None, description="JSON text of a structural tag.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_deep(cls, data: Any) -> Any:
+        return check_depth(data) if isinstance(data, dict) else data
+
     @field_validator("json_")
     @classmethod
     def _is_json(cls, value: str | dict[str, Any] | None) -> dict[str, Any] | None:
         if not isinstance(value, str):
             return value
         try:
-            schema = json.loads(value)
-        except ValueError as error:
+            schema = msgspec.json.decode(
+                value
+            )  # unlike json, it takes no half surrogate pairs, which no body can carry
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"the text is not JSON: {error}") from error
         if not isinstance(schema, dict):
             raise ValueError("the text must hold a JSON Schema object")
-        return schema
+        return check_depth(schema)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -149,9 +158,9 @@ class SamplingFields(BaseModel):
     return_token_offsets: bool = Field(default=False, description="Say where in the rendered text each token stands.")
     cache_salt: str | None = Field(default=None, min_length=1)
     priority: int = 0
-    kv_transfer_params: dict[str, Any] | None = None
-    ec_transfer_params: dict[str, Any] | None = None
-    vllm_xargs: dict[str, Any] | None = Field(default=None, description="Passed to the engine as extra_args.")
+    kv_transfer_params: JsonObject | None = None
+    ec_transfer_params: JsonObject | None = None
+    vllm_xargs: JsonObject | None = Field(default=None, description="Passed to the engine as extra_args.")
     user: str | None = None
 
     @field_validator("stream_options")

@@ -42,6 +42,7 @@ from derender_core.message import Message, ToolCall, fold_message
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
 from derender_core.positional_call import PositionalCallMachine
+from derender_core.region_machine import RegionMachine, SectionMachine
 from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_parser, make_parser
 from derender_core.replay import FeedParser, ReplayPlugin, replay
 from derender_core.stop import StopStrings
@@ -81,7 +82,9 @@ __all__ = [
     "Progress",
     "Prompt",
     "Reasoning",
+    "RegionMachine",
     "ReplayPlugin",
+    "SectionMachine",
     "Slot",
     "Span",
     "Special",

@@ -1,9 +1,7 @@
 """``JsonCallMachine``: machines whose calls are JSON objects.
 
-A call's region begins at the cursor (with its opening marker, if it has one) and is read ahead by ``ahead`` characters.
-Nothing of it is consumed until its fate is certain, so a malformed region is still there to be returned as text. With
-``stream_tool_calls="arguments"`` the call is announced as soon as its name is certain and its arguments begin; from
-then on the region is consumed as it is read.
+With ``stream_tool_calls="arguments"`` the call is announced as soon as its name is certain and its arguments begin;
+from then on its region is consumed as it is read.
 """
 
 from __future__ import annotations
@@ -15,7 +13,8 @@ from typing import ClassVar, Literal
 from derender_core.hookspecs import State
 from derender_core.json_scan import BAD, DONE, START, check_scan_state, depth, scan_json
 from derender_core.json_text import ARGUMENT_KEYS
-from derender_core.tool_machine import BLANK, ToolMachine
+from derender_core.region_machine import RegionMachine
+from derender_core.tool_machine import BLANK
 
 __all__ = ["JsonCallMachine"]
 
@@ -25,71 +24,30 @@ Progress = Literal["more", "done", "bad"]
 
 
 @dataclass
-class JsonCallMachine(ToolMachine):
+class JsonCallMachine(RegionMachine):
     """Base of tool parsers whose calls are ``{"name", "arguments"}`` objects, or bare arguments behind a name.
 
     Args:
-        ahead: how many characters of the region were read.
         body: where the JSON of the region begins.
         scan: the scanner's state.
         key: the member of the call object that is being read.
         mark: where the name, key or value that is being read begins.
-        name: the call's name, once it is certain.
         sending: what goes out: ``""`` nothing, ``"arguments"`` the value being read, ``"sent"`` all of it is out.
     """
 
-    ahead: int = 0
     body: int = 0
     scan: str = START
     key: str = ""
     mark: int = 0
-    name: str = ""
     sending: str = ""
 
     streamed_keys: ClassVar[tuple[str, ...]] = ARGUMENT_KEYS[:1]
     """Keys whose value may go out before the object is complete: those that no other key can overrule."""
 
-    # -- the region --------------------------------------------------------------------------------------------------
-
-    def look(self, count: int = 1) -> str:
-        """The next unread characters of the region."""
-        return self.peek(count, self.ahead)
-
-    def skip_blank(self, also: str = "") -> str:
-        """Read over blank text (and the characters of ``also``); the character that follows, ``""`` when none came."""
-        at = self._at + self.ahead
-        buffer, size, skipped = self.buffer, len(self.buffer), BLANK + also
-        while at < size and buffer[at] in skipped:
-            at += 1
-        self.ahead = at - self._at
-        return buffer[at] if at < size else ""
-
-    def stands(self, marker: str) -> bool | None:
-        """Whether the marker is what follows in the region; None when that is not certain yet."""
-        return self.starts(marker, self.ahead)
-
-    def begin_region(self, opener: str = "") -> None:
-        """Begin a region at the cursor, where ``opener`` stands."""
-        self.ahead = len(opener)
-        self.forget_region()
-
-    def end_region(self, *, as_text: bool = False) -> None:
-        """Consume what was read of the region: as content when it was malformed, else silently."""
-        if as_text:
-            self.malformed(self.take(self.ahead))
-        else:
-            self.skip(self.ahead)
-            self.removed = True
-        self.ahead = 0
-        self.forget_region()
-
-    def malformed(self, text: str) -> None:
-        """A region that is no call: content, markers included."""
-        self.content(text)
-
     def forget_region(self) -> None:
         """Reset what was read of the region."""
-        self.scan, self.key, self.mark, self.name, self.sending, self.body = START, "", 0, "", "", 0
+        super().forget_region()
+        self.scan, self.key, self.mark, self.sending, self.body = START, "", 0, "", 0
 
     @property
     def announced(self) -> bool:
@@ -204,14 +162,12 @@ class JsonCallMachine(ToolMachine):
 
     @classmethod
     def check(cls, state: State) -> str | None:
-        """As ``Machine.check``, and that positions lie within the buffer and the scanner's state is one."""
+        """As ``RegionMachine.check``, and that positions lie within what was read and the scanner's state is one."""
         wrong = super().check(state)
         if wrong:
             return wrong
-        size = len(state.get("buffer", ""))
-        ahead = state.get("ahead", 0)
-        if ahead > size or max(state.get("mark", 0), state.get("body", 0)) > ahead:
-            return "field 'ahead', 'mark' or 'body' points outside the buffer"
+        if max(state.get("mark", 0), state.get("body", 0)) > state.get("ahead", 0):
+            return "field 'mark' or 'body' points outside what was read"
         if not check_scan_state(state.get("scan", START)):
             return "field 'scan' is no state of the scanner"
         if state.get("sending", "") not in ("", "arguments", "sent"):

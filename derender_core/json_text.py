@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 from derender_core.json_scan import DONE, START, scan_json
 
-__all__ = ["ARGUMENT_KEYS", "Call", "dump_json", "normalize_arguments", "parse_call", "parse_calls", "parse_object"]
+__all__ = [
+    "ARGUMENT_KEYS",
+    "Call",
+    "dump_json",
+    "is_json",
+    "normalize_arguments",
+    "normalize_json",
+    "parse_call",
+    "parse_calls",
+    "parse_object",
+]
 
 ARGUMENT_KEYS: tuple[str, ...] = ("arguments", "parameters")
 """The keys under which a call object holds its arguments; the first that is present wins."""
@@ -98,10 +108,19 @@ def _decode(text: str) -> tuple[Any, bool] | None:
         return None
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
     """Whether the scanner takes the text for JSON; it bounds the depth, so that decoding cannot run out of stack."""
     at, state = scan_json(text, 0, START)
     return state == DONE and not text[at:].strip(" \t\r\n")
+
+
+def normalize_json(text: str) -> str | None:
+    """A text that the scanner takes for JSON as strict JSON without repeated keys; the same characters where it is."""
+    decoded = _decode(text)
+    if decoded is None:
+        return None
+    value, strict = decoded
+    return text if strict and not _repeats(value) else dump_json(value)
 
 
 def normalize_arguments(text: str) -> str | None:
@@ -122,7 +141,7 @@ def normalize_arguments(text: str) -> str | None:
         return None
     value, strict = decoded
     if isinstance(value, str) and not isinstance(value, _Number):
-        return normalize_arguments(value) if value.lstrip().startswith("{") and _is_json(value) else None
+        return normalize_arguments(value) if value.lstrip().startswith("{") and is_json(value) else None
     if not isinstance(value, dict):
         return None
     return text if strict and not _repeats(value) else dump_json(value)

@@ -51,9 +51,9 @@ class TaggedCallMachine(JsonCallMachine):
     """Markers behind which the model runs on into another turn: the rest of the output is ignored."""
 
     @property
-    def outside(self) -> str:
-        """The phase outside of calls."""
-        return "content"
+    def ends(self) -> tuple[str, ...]:
+        """The markers that end a call, well-formed or not."""
+        return (self.closer, self.opener, *self.breaks, *self.ends_message)
 
     # -- text --------------------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class TaggedCallMachine(JsonCallMachine):
     def read_tail(self) -> NeedData | None:
         """From the JSON to the closer."""
         char = self.skip_blank()
-        marker = self.marker_here() if char else None
+        marker = self.which(self.ends) if char else None
         if marker is None:
             return self._wait()
         if marker:
@@ -157,21 +157,11 @@ class TaggedCallMachine(JsonCallMachine):
 
     def read_junk(self) -> NeedData | None:
         """What is no JSON, until a marker ends the call."""
-        self.ahead, marker = self.find((self.closer, self.opener, *self.breaks, *self.ends_message), self.ahead)
+        self.ahead, marker = self.find(self.ends, self.ahead)
         if marker is None:
             return self._wait()
         self.reject(marker)
         return None
-
-    def marker_here(self) -> str | None:
-        """The marker that stands where the region was read to, ``""`` when there is none, None when it may be one."""
-        undecided = False
-        for marker in (self.closer, self.opener, *self.breaks, *self.ends_message):
-            stands = self.stands(marker)
-            if stands:
-                return marker
-            undecided = undecided or stands is None
-        return None if undecided else ""
 
     def close(self, marker: str) -> None:
         """The JSON is complete and ``marker`` follows."""

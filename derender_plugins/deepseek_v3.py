@@ -20,6 +20,7 @@ from derender_core import (
     MachinePlugin,
     NeedData,
     Progress,
+    SectionMachine,
     TaggedCallMachine,
     Tool,
     ToolChoice,
@@ -33,98 +34,44 @@ SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end�
 CALL, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
 SEPARATOR = "<｜tool▁sep｜>"
 FENCE = "```"
-BLANK = " \t\r\n"
 
 
 @dataclass
-class DeepSeekV3(TaggedCallMachine):
+class DeepSeekV3(SectionMachine, TaggedCallMachine):
     """Fenced JSON calls in sections: DeepSeek R1, V3 and V3.1.
 
     Args:
-        section: the open section's text since its last good call, which may have to come back; ``""`` outside.
-        bad: the malformed calls of a section without a good one, which come back alone when a good one follows.
-        good: whether a call of the open section was good.
         kind: what stands before the separator.
         fenced: how many fences of the call were read.
     """
 
-    section: str = ""
-    bad: str = ""
-    good: bool = False
     kind: str = ""
     fenced: int = 0
 
+    phase: str = "content"
+
     opener = CALL
     closer = CALL_END
+    call_openers = (CALL,)
+    section_openers = (SECTION,)
+    section_closers = (SECTION_END,)
     mentions = False
     breaks = (SECTION, SECTION_END)
     noise = ("<｜end▁of▁sentence｜>",)
     ends_message = ("<｜User｜>", "<｜tool▁outputs▁begin｜>")
 
-    @property
-    def outside(self) -> str:
-        """Calls stand in a section, or by themselves where the model dropped its marker."""
-        return "section" if self.section else "content"
-
     def read_content(self) -> NeedData | None:
         """Text until a section or a call begins."""
-        if self.starts(SECTION):
-            self.section, self.bad, self.good = self.take(len(SECTION)), "", False
-            self.phase = "section"
-            return None
-        count, marker = self.find((SECTION, CALL, CALL_END, SECTION_END, *self.noise, *self.ends_message))
+        count, marker = self.find((SECTION, *self.ends, *self.noise))
         if marker != SECTION:
             return super().read_content()
         self.content(self.take(count))
+        self.begin_section(SECTION)
         return None
 
-    # -- sections ----------------------------------------------------------------------------------------------------
-
-    def read_section(self) -> NeedData | None:
-        """Only calls have meaning here; what stands between them is noise."""
-        count, marker = self.find((CALL, SECTION_END, SECTION, *self.ends_message))
-        self.section += self.take(count)
-        if marker == CALL:
-            if self.good:
-                self.section = SECTION
-            self.open()
-        elif marker is not None:
-            self._end_section(self.take(len(marker)) if marker == SECTION_END else "")
-            self.phase = "content"
-        elif self.final:
-            self._end_section()
-            self.end_content()
-            return NEED_DATA
-        else:
-            return NEED_DATA
-        return None
-
-    def _end_section(self, marker: str = "") -> None:
-        """A section without any call is text, unless it is empty. Behind its last call only its end makes noise."""
-        inside = self.section.removeprefix(SECTION)
-        if self.good:
-            self.removed = True
-            self.content("" if marker == SECTION_END else inside)
-        elif self.bad or inside.strip(BLANK):
-            self.content(self.section + marker)
-        else:
-            self.removed = True
-        self.section, self.bad, self.good = "", "", False
-
-    def start_call(self, name: str, call_id: str | None = None) -> None:
-        """The first good call of a section makes its markers vanish; malformed calls before it are text."""
-        if self.section and not self.good:
-            self.content(self.bad)
-            self.section, self.bad, self.good = SECTION, "", True
-        super().start_call(name, call_id)
-
-    def malformed(self, text: str) -> None:
-        """A malformed call is text; in a section without a good call, together with the section."""
-        if self.section and not self.good:
-            self.section += text
-            self.bad += text
-        else:
-            self.content(text)
+    def open_call(self, opener: str) -> None:  # noqa: ARG002
+        """As ``SectionMachine.open_call``."""
+        self.open()
 
     def stray(self) -> None:
         """A call that never closed is malformed, its opener included."""
@@ -139,7 +86,7 @@ class DeepSeekV3(TaggedCallMachine):
 
     def read_start(self) -> NeedData | None:
         """What stands before the separator: the word ``function``, or in V3.1 the name."""
-        at, marker = self.find((SEPARATOR, CALL_END, CALL, *self.breaks, *self.ends_message), self.ahead)
+        at, marker = self.find((SEPARATOR, *self.ends), self.ahead)
         self.ahead = at
         if marker is None:
             return self._wait()
@@ -160,7 +107,7 @@ class DeepSeekV3(TaggedCallMachine):
             self.name, self.phase = self.kind, "fence"
             self._check_name()
             return None
-        end, marker = self.find(("\n", "`", "{", CALL_END, CALL, *self.breaks, *self.ends_message), self.ahead)
+        end, marker = self.find(("\n", "`", "{", *self.ends), self.ahead)
         if marker is None:
             return self._wait()
         self.name, self.phase = self.peek(end - self.ahead, self.ahead).strip(), "fence"
@@ -179,7 +126,7 @@ class DeepSeekV3(TaggedCallMachine):
             return self._wait()
         if char == "`" and self.fenced == 0:
             return self._fence("word")
-        marker = self.marker_here()
+        marker = self.which(self.ends)
         if marker is None:
             return self._wait()
         if marker == CALL_END or (char == "`" and not marker):
@@ -230,7 +177,7 @@ class DeepSeekV3(TaggedCallMachine):
 
     def is_tail(self, rest: str) -> bool:
         """A fence belongs in front of the closer."""
-        return super().is_tail(rest.strip(BLANK + "`"))
+        return super().is_tail(rest.strip(" \t\r\n`"))
 
     def region_calls(self) -> list[Call] | None:
         """One call: the name of the header and the arguments of the body."""

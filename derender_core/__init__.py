@@ -42,6 +42,13 @@ from derender_core.message import Message, ToolCall, fold_message
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
 from derender_core.positional_call import PositionalCallMachine
+from derender_core.python_calls import (
+    check_python_state,
+    is_python_name,
+    parse_python_calls,
+    python_json,
+    scan_python_list,
+)
 from derender_core.region_machine import RegionMachine, SectionMachine
 from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_parser, make_parser
 from derender_core.replay import FeedParser, ReplayPlugin, replay
@@ -109,9 +116,11 @@ __all__ = [
     "UnknownParserError",
     "call_tag",
     "call_tags",
+    "check_python_state",
     "dump_json",
     "fold_message",
     "hookimpl",
+    "is_python_name",
     "list_parsers",
     "load_parser",
     "make_parser",
@@ -121,5 +130,8 @@ __all__ = [
     "parse_call",
     "parse_calls",
     "parse_object",
+    "parse_python_calls",
+    "python_json",
     "replay",
+    "scan_python_list",
 ]

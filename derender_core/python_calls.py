@@ -14,8 +14,9 @@ import re
 from collections.abc import Container
 
 from derender_core.json_call import Progress
+from derender_core.json_scan import MAX_DEPTH
 from derender_core.json_text import Call, dump_json
-from derender_core.python_values import MAX_DEPTH, Malformed, ValueReader, python_json
+from derender_core.python_values import UNREADABLE, LiteralError, ValueReader, python_json
 
 __all__ = [
     "check_python_state",
@@ -127,7 +128,7 @@ def parse_python_calls(text: str, names: Container[str] = ()) -> list[Call] | No
                 if reader.take("]"):
                     break
             calls.append(reader.call(names))
-    except Malformed:
+    except UNREADABLE:
         return None
     return calls if reader.at == len(text) else None
 
@@ -139,7 +140,7 @@ class _CallReader(ValueReader):
         self.blank()
         name = self._match(_NAME)
         if name not in names and not is_python_name(name):
-            raise Malformed
+            raise LiteralError
         self.expect("(")
         arguments: dict[str, str] = {}
         while not self.take(")"):
@@ -150,7 +151,7 @@ class _CallReader(ValueReader):
             self.blank()
             key = self._match(_KEY)
             if key in arguments:
-                raise Malformed
+                raise LiteralError
             self.expect("=")
             self.blank()
             arguments[key] = self.value(0)
@@ -159,6 +160,6 @@ class _CallReader(ValueReader):
     def _match(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self.text, self.at)
         if found is None:
-            raise Malformed
+            raise LiteralError
         self.at = found.end()
         return found[0]

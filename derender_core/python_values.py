@@ -10,14 +10,11 @@ the digits of numbers and the order of sets. Nothing is ever evaluated.
 from __future__ import annotations
 
 import re
-from typing import Final
 
+from derender_core.json_scan import MAX_DEPTH
 from derender_core.json_text import dump_json
 
-__all__ = ["MAX_DEPTH", "Malformed", "ValueReader", "python_json"]
-
-MAX_DEPTH: Final = 200
-"""Values nested deeper than this are malformed: the reader recurses."""
+__all__ = ["UNREADABLE", "LiteralError", "ValueReader", "python_json"]
 
 _SPACE = re.compile(r"[ \t\r\n\f]*")
 _WORD = re.compile(r"\w+")
@@ -59,8 +56,12 @@ _PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
 _KEY_OF_NUMBER = re.compile(r"-?[0-9]")
 
 
-class Malformed(ValueError):
-    """The text is no value of the format. Never leaves this package's readers."""
+class LiteralError(ValueError):
+    """The text is no value of the format. Never leaves the functions that use a reader."""
+
+
+UNREADABLE = (LiteralError, RecursionError)
+"""What a reader may raise. The depth is bounded, but the caller's stack may be nearly full."""
 
 
 def python_json(text: str) -> str | None:
@@ -73,13 +74,13 @@ def python_json(text: str) -> str | None:
         reader.blank()
         value = reader.value(0)
         reader.blank()
-    except Malformed:
+    except UNREADABLE:
         return None
     return value if reader.at == len(text) else None
 
 
 class ValueReader:
-    """A cursor over a text. Its methods read what stands there or raise ``Malformed``.
+    """A cursor over a text. Its methods read what stands there or raise ``LiteralError``.
 
     Args:
         text: the text.
@@ -97,7 +98,7 @@ class ValueReader:
     def expect(self, char: str) -> None:
         """Read over white space and this character."""
         if self.blank() != char:
-            raise Malformed
+            raise LiteralError
         self.at += 1
 
     def take(self, char: str) -> bool:
@@ -110,14 +111,11 @@ class ValueReader:
     def value(self, depth: int) -> str:
         """The JSON text of the value at the cursor."""
         if depth > MAX_DEPTH:
-            raise Malformed
+            raise LiteralError
         char = self.text[self.at : self.at + 1]
-        if char == "[":
+        if char in "[(" and char:
             self.at += 1
-            return self._array("]", depth)
-        if char == "(":
-            self.at += 1
-            return self._parentheses(depth)
+            return self._items("]" if char == "[" else ")", depth, [])
         if char == "{":
             self.at += 1
             return self._braces(depth)
@@ -131,52 +129,43 @@ class ValueReader:
             return self._number()
         word = _WORD.match(self.text, self.at)
         if word is None or word[0] not in _WORDS:
-            raise Malformed
+            raise LiteralError
         self.at = word.end()
         return _WORDS[word[0]]
 
     # -- containers --------------------------------------------------------------------------------------------------
 
-    def _array(self, closer: str, depth: int, first: tuple[str, ...] = ()) -> str:
-        items = list(first)
+    def _items(self, closer: str, depth: int, items: list[str]) -> str:
+        """A list, a tuple or a set up to its closer; or one value in parentheses."""
+        comma = False
         while not self.take(closer):
             if items:
                 self.expect(",")
+                comma = True
                 if self.take(closer):
                     break
-            items.append(self._item(depth))
+            self.blank()
+            items.append(self.value(depth + 1))
+        if closer == ")" and len(items) == 1 and not comma:
+            return items[0]
         return "[" + ", ".join(items) + "]"
-
-    def _item(self, depth: int) -> str:
-        self.blank()
-        return self.value(depth + 1)
-
-    def _parentheses(self, depth: int) -> str:
-        """A tuple, or one value in parentheses."""
-        if self.take(")"):
-            return "[]"
-        first = self._item(depth)
-        return first if self.take(")") else self._array(")", depth, (first,))
 
     def _braces(self, depth: int) -> str:
         """A dict or a set. Of keys that come twice the last counts, as in Python."""
-        if self.take("}"):
-            return "{}"
-        first = self._item(depth)
-        if self.blank() != ":":
-            return self._array("}", depth, (first,))
         pairs: dict[str, str] = {}
-        key = first
-        while True:
+        while not self.take("}"):
+            if pairs:
+                self.expect(",")
+                if self.take("}"):
+                    break
+            self.blank()
+            key = self.value(depth + 1)
+            if not pairs and self.blank() != ":":
+                return self._items("}", depth, [key])
             self.expect(":")
-            pairs[_key(key)] = self._item(depth)
-            if self.take("}"):
-                break
-            self.expect(",")
-            if self.take("}"):
-                break
-            key = self._item(depth)
-        return "{" + ", ".join(f"{name}: {value}" for name, value in pairs.items()) + "}"
+            self.blank()
+            pairs[_key(key)] = self.value(depth + 1)
+        return "{" + ", ".join(f"{key}: {value}" for key, value in pairs.items()) + "}"
 
     # -- numbers -----------------------------------------------------------------------------------------------------
 
@@ -184,15 +173,15 @@ class ValueReader:
         based = _BASED.match(self.text, self.at)
         found = based or _FLOAT.match(self.text, self.at)
         if found is None or not found[0] or self.text[found.end() : found.end() + 1].isidentifier():
-            raise Malformed
+            raise LiteralError
         self.at = found.end()
         if based:
             return _decimal(based[0])
         whole, fraction, exponent = ((found[name] or "").replace("_", "") for name in ("whole", "fraction", "exponent"))
         if not found["point"] and not exponent and whole.strip("0") and whole.startswith("0"):
-            raise Malformed  # 0123 is no number, neither in Python nor in JSON
+            raise LiteralError  # 0123 is no number, neither in Python nor in JSON
         if not whole and not fraction:
-            raise Malformed
+            raise LiteralError
         point = "." + (fraction or "0") if found["point"] else ""
         return (whole.lstrip("0") or "0") + point + exponent
 
@@ -209,10 +198,10 @@ class ValueReader:
     def _string(self) -> str:
         found = _STRING.match(self.text, self.at)
         if found is None:
-            raise Malformed
+            raise LiteralError
         prefix = found["prefix"].lower()
         if prefix not in _PREFIXES:
-            raise Malformed
+            raise LiteralError
         self.at = found.end()
         body = next(part for part in found.group("a", "b", "c", "d") if part is not None)
         if "f" in prefix:
@@ -226,19 +215,19 @@ def _key(value: str) -> str:
         return value
     if _KEY_OF_NUMBER.match(value):
         return f'"{value}"'
-    raise Malformed
+    raise LiteralError
 
 
 def _decimal(number: str) -> str:
     try:
         return str(int(number, 0))
     except ValueError as error:  # more digits than the interpreter converts
-        raise Malformed from error
+        raise LiteralError from error
 
 
 def _brace(found: re.Match[str]) -> str:
     if len(found[0]) == 1:
-        raise Malformed  # a placeholder: what it stands for is unknown
+        raise LiteralError  # a placeholder: what it stands for is unknown
     return found[0][0]
 
 

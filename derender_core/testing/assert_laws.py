@@ -75,7 +75,7 @@ def case_samples(parser: Parser, cases: Sequence[Case]) -> Iterator[Sample]:
         if case.tool_choice not in ("auto", "none") or (parser.slot == "tool" and not case.tools):
             continue
         alone = case.parsers.reasoning is None if parser.slot == "tool" else case.parsers.tool is None
-        clean = alone and not {"cut", "malformed"} & set(case.tags)
+        clean = alone and not {"cut", "malformed", "announced"} & set(case.tags)
         for context in _contexts(parser, tuple(Tool(tool.name, tool.parameters) for tool in case.tools)):
             yield Sample(f"case {case}", case.whole, context, clean=clean)
 

@@ -17,8 +17,9 @@ Keys of a case (only ``id``, ``output`` and ``expected`` or ``any_of`` are neede
 - ``any_of``: instead of ``expected``, several messages of which one must come, the same one at every cut.
 - ``compare``: ``"strict"``, or ``"soft"``: white space around content and reasoning does not count.
 - ``check``: compare only these of ``content``, ``reasoning_content``, ``tool_calls``.
-- ``tags``: free words. ``cut`` and ``malformed`` mark outputs with a call that is cut or malformed: a stream that sends
-  arguments as they come may have announced it, so there only what cannot differ is compared.
+- ``tags``: free words. Three mean something: ``cut`` and ``malformed`` say that a call in the output is cut or
+  malformed; ``announced``, that a stream which sends arguments as they come announced it before that was to be seen, so
+  that such a stream may hold a call that never ends, or give another message.
 - ``notes``, ``source``: for people: why, and where the case comes from.
 """
 

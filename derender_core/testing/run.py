@@ -92,7 +92,7 @@ def assert_case(
 def _stream_faults(case: Case, once: list[Event], message: Message, trace: Trace) -> list[str]:
     """How a stream differs from the one-shot parse where it must not."""
     whole = trace.context.stream_tool_calls == "whole"
-    clean = not {"cut", "malformed"} & set(case.tags)
+    clean = "announced" not in case.tags
     events = trace.events
     faults = event_faults(events, complete=whole or clean)
     if faults:
@@ -105,7 +105,7 @@ def _stream_faults(case: Case, once: list[Event], message: Message, trace: Trace
     if clean:
         return _message_faults(streamed, message)
     faults = _text_fault("reasoning_content", streamed.reasoning, message.reasoning)
-    if "malformed" in case.tags:
+    if "cut" not in case.tags:
         return faults
     faults += _text_fault("content", streamed.content, message.content)
     rest = iter(streamed.tool_calls)

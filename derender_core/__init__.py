@@ -39,6 +39,7 @@ from derender_core.json_text import (
 )
 from derender_core.machine import NEED_DATA, Machine, NeedData
 from derender_core.message import Message, ToolCall, fold_message
+from derender_core.parameter_call import ParameterCallMachine, TagHead
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
 from derender_core.positional_call import PositionalCallMachine
@@ -52,6 +53,7 @@ from derender_core.python_calls import (
 from derender_core.region_machine import RegionMachine, SectionMachine
 from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_parser, make_parser
 from derender_core.replay import FeedParser, ReplayPlugin, replay
+from derender_core.schema_values import parameter_schema, schema_types, typed_value
 from derender_core.stop import StopStrings
 from derender_core.stream import Stream
 from derender_core.structural_tag import call_tag, call_tags, offered_tools
@@ -79,6 +81,7 @@ __all__ = [
     "Message",
     "ModelTokenizer",
     "NeedData",
+    "ParameterCallMachine",
     "ParseContext",
     "Parser",
     "ParserError",
@@ -100,6 +103,7 @@ __all__ = [
     "Step",
     "StopStrings",
     "Stream",
+    "TagHead",
     "TaggedCallMachine",
     "TemplateError",
     "Text",
@@ -127,6 +131,7 @@ __all__ = [
     "merge_events",
     "normalize_arguments",
     "offered_tools",
+    "parameter_schema",
     "parse_call",
     "parse_calls",
     "parse_object",
@@ -134,4 +139,6 @@ __all__ = [
     "python_json",
     "replay",
     "scan_python_list",
+    "schema_types",
+    "typed_value",
 ]

@@ -87,6 +87,10 @@ class ParseContext:
         """Names of the functions offered."""
         return frozenset(tool.name for tool in self.tools)
 
+    def tool(self, name: str) -> Tool | None:
+        """The offered function of this name."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
     @property
     def forced_name(self) -> str | None:
         """The function that ``tool_choice`` names, if it names one."""

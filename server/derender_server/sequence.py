@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core.errors import InputError
+from derender_core.errors import InputError, StateError
 from derender_core.events import Event
 from derender_core.inputs import ParseContext
 from derender_core.pipeline import Pipeline
@@ -94,15 +94,18 @@ def open_stream(request: Request, state: dict[str, Any] | None, prompt_token_ids
     Raises:
         StateError: ``state`` is not one of this configuration.
     """
-    return Stream(
-        request.model.tokenizer,
-        request.pipeline,
-        request.context,
-        prompt_token_ids=prompt_token_ids,
-        skip_special_tokens=request.text.skip_special_tokens,
-        stop=request.text.stop_strings(),
-        state=state,
-    )
+    try:
+        return Stream(
+            request.model.tokenizer,
+            request.pipeline,
+            request.context,
+            prompt_token_ids=prompt_token_ids,
+            skip_special_tokens=request.text.skip_special_tokens,
+            stop=request.text.stop_strings(),
+            state=state,
+        )
+    except StateError as error:
+        raise StateError(str(error), "stream_state.s") from error
 
 
 def run_chunk(request: Request, choice: GenerateStreamChoice, stream: Stream) -> Output:

@@ -151,7 +151,7 @@ class StateCodec:
                 f"{PARAM}.p",
             )
         core = state.get("s")
-        if core is not None and not isinstance(core, dict):
+        if not isinstance(core, dict) and (core is not None or state.get("n")):
             raise _wrong("s", "an object")
         request_id = state.get("i")
         if not isinstance(request_id, str) or len(request_id) > LONGEST_ID:

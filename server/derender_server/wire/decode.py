@@ -55,7 +55,9 @@ def decode_either(body: bytes, one_shot: type[OneShot], streaming: type[Streamin
     try:
         streams = _shape_decoder.decode(body).stream
     except BAD_BODY as error:
-        raise _explain(body, one_shot, error) from error
+        if isinstance(decode_value(body), dict):
+            raise InputError("stream: it must be true or false", "stream") from error
+        raise InputError("the body must be a JSON object") from error
     if streams:
         return decode_body(body, streaming)
     return decode_body(body, one_shot)
@@ -120,7 +122,10 @@ def _explain(body: bytes, model: type[BaseModel], error: Exception) -> InputErro
         model.model_validate(root)
     except ValidationError as invalid:
         return input_error(invalid, root)
-    return InputError(f"the body is not valid: {error}")  # the twin is stricter here than the model
+    # The twin is stricter here than the model: `1` is no boolean. Its message ends with "- at `$.a[0].b`".
+    what, _, path = str(error).partition(" - at `$.")
+    param = path.rstrip("`").replace("[", ".").replace("]", "") or None
+    return InputError(f"{param}: {what}" if param else what, param)
 
 
 @cache

@@ -71,6 +71,8 @@ class ParseContext:
         template_kwargs: the request's ``chat_template_kwargs`` over the server's defaults.
         reasoning_open: whether the output begins inside reasoning; None when only the output itself can tell.
         tool_call_openers: the markers with which the configured tool parser's calls begin.
+        has_token_ids: whether deltas say which special token made which stretch of text. Without, markers are known by
+            their text alone.
         stream_tool_calls: ``"whole"`` holds each call until it is complete and valid; ``"arguments"`` sends its name
             and its arguments as they come. One-shot parsing is always ``"whole"``.
     """
@@ -80,6 +82,7 @@ class ParseContext:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     reasoning_open: bool | None = None
     tool_call_openers: tuple[str, ...] = ()
+    has_token_ids: bool = False
     stream_tool_calls: StreamToolCalls = "whole"
 
     @cached_property

@@ -11,11 +11,12 @@ The buffer is read through a cursor and cut once per delta, so one huge delta co
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 from copy import copy
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from derender_core.events import Event, Text
 from derender_core.hookspecs import Span, State
@@ -37,10 +38,28 @@ NEED_DATA: Final = NeedData()
 Reader = Callable[[Any], object]
 
 
+class _Markers(NamedTuple):
+    """Patterns for a set of markers, so that text is looked at once for whole markers and for the beginning of one.
+
+    Args:
+        whole: a marker; where two begin at one place, the longer.
+        partial: a proper prefix of a marker at the end of the text.
+        longest: the length of the longest proper prefix.
+    """
+
+    whole: re.Pattern[str]
+    partial: re.Pattern[str]
+    longest: int
+
+
 @lru_cache(maxsize=256)
-def _search(markers: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for the first of ``markers``; where two begin at one place, the longer."""
-    return re.compile("|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True)))
+def _compile(markers: tuple[str, ...]) -> _Markers:
+    prefixes = {marker[:count] for marker in markers for count in range(1, len(marker))}
+    return _Markers(
+        re.compile("|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True))),
+        re.compile(f"(?:{'|'.join(map(re.escape, sorted(prefixes)))})\\Z" if prefixes else r"(?!)"),
+        max(map(len, prefixes), default=0),
+    )
 
 
 @dataclass
@@ -58,6 +77,10 @@ class Machine:
     phase: str = "start"
     buffer: str = ""
     specials: list[list[int]] | None = None
+
+    control_markers: ClassVar[bool] = False
+    """Whether the format's markers are control tokens, which ordinary text cannot produce: where token ids are known,
+    only the special token itself is a marker, and text that looks like one is text."""
 
     _readers: ClassVar[dict[str, Reader]] = {}
     _defaults: ClassVar[dict[str, Any]] = {}
@@ -115,11 +138,8 @@ class Machine:
         text = self.take(count)
         marks: tuple[Special, ...] = ()
         if self.specials:
-            marks = tuple(
-                Special(low - start, high - start, token)
-                for low, high, token in self.specials
-                if low >= start and high <= self._at
-            )
+            first, last = bisect_left(self.specials, [start]), bisect_left(self.specials, [self._at])
+            marks = tuple(Special(low - start, high - start, token) for low, high, token in self.specials[first:last])
         self.emit(Text(text, marks))
 
     def find(self, markers: tuple[str, ...], offset: int = 0) -> tuple[int, str | None]:
@@ -129,32 +149,33 @@ class Machine:
             Its offset from the cursor and the marker; or, when there is none, the offset from which a marker may
             still begin (everything, when ``final``) and None.
         """
-        buffer, start = self.buffer, self._at + offset
-        if len(markers) == 1:
-            marker = markers[0]
-            found = buffer.find(marker, start)
-            if found >= 0:
-                return found - self._at, marker
-        elif markers:
-            match = _search(markers).search(buffer, start)
+        buffer, start, size = self.buffer, self._at + offset, len(self.buffer)
+        if not markers:
+            return size - self._at, None
+        patterns = _compile(markers)
+        match = patterns.whole.search(buffer, start)
+        by_token = self.by_token
+        while match and by_token and not self._is_token(match.start(), match.end()):
+            match = patterns.whole.search(buffer, match.start() + 1)
+        if match:
+            return match.start() - self._at, match[0]
+        if not self.final and not by_token:
+            tail = size - patterns.longest
+            match = patterns.partial.search(buffer, tail if tail > start else start)
             if match:
-                return match.start() - self._at, match[0]
-        return (len(buffer) if self.final else self._partial(markers, start)) - self._at, None
+                return match.start() - self._at, None
+        return size - self._at, None
 
-    def _partial(self, markers: tuple[str, ...], start: int) -> int:
-        """Where the longest tail begins that is a proper prefix of one of ``markers``; the end if none is."""
-        buffer = self.buffer
-        size = len(buffer)
-        held = size
-        for marker in markers:
-            low = size - len(marker) + 1
-            at = buffer.find(marker[0], low if low > start else start)
-            while 0 <= at < held:
-                if marker.startswith(buffer[at:]):
-                    held = at
-                    break
-                at = buffer.find(marker[0], at + 1)
-        return held
+    @property
+    def by_token(self) -> bool:
+        """Whether token ids tell a marker from text that looks like one."""
+        return self.control_markers and self.context.has_token_ids
+
+    def _is_token(self, start: int, end: int) -> bool:
+        """Whether a special token made just this stretch of the buffer."""
+        marks = self.specials or []
+        at = bisect_left(marks, [start])
+        return at < len(marks) and marks[at][0] == start and marks[at][1] == end
 
     def take_until(self, *markers: str) -> tuple[str, str | None]:
         """Consume up to and including the first of ``markers``.
@@ -172,6 +193,9 @@ class Machine:
     def starts(self, marker: str, offset: int = 0) -> bool | None:
         """Whether ``marker`` stands at ``offset``; None when the buffer ends within it and more may come."""
         seen = self.peek(len(marker), offset)
+        if self.by_token:
+            start = self._at + offset
+            return seen == marker and self._is_token(start, start + len(marker))
         if seen == marker:
             return True
         return None if marker.startswith(seen) and not self.final else False
@@ -189,12 +213,12 @@ class Machine:
         """
         self._begin(delta, context)
         readers = self._readers
-        while True:
-            before = self._at, self.phase, len(self._events)
-            if readers[self.phase](self) is NEED_DATA:
-                break
-            if before == (self._at, self.phase, len(self._events)):
+        before = 0, self.phase, 0
+        while readers[self.phase](self) is not NEED_DATA:
+            now = self._at, self.phase, len(self._events)
+            if now == before:
                 self._get_on()
+            before = now
         self._cut()
         return self._events
 
@@ -236,18 +260,17 @@ class Machine:
         """A machine in this state; a fresh one for None. The state itself is never changed."""
         if not cls._defaults:
             cls._prepare()
-        machine = cls.__new__(cls)
-        values = machine.__dict__
-        values.update(cls._defaults)
+        machine = cls.__new__(cls)  # fields that are not set read their default from the class
         if state:
+            values = machine.__dict__
             for key, value in state.items():
                 values[key] = copy(value) if value.__class__ in (list, dict) else value
         return machine
 
     def save(self) -> State:
         """The fields that differ from their defaults."""
-        values = self.__dict__
-        return {key: values[key] for key, default in self._defaults.items() if values[key] != default}
+        defaults = self._defaults
+        return {key: value for key, value in self.__dict__.items() if key in defaults and value != defaults[key]}
 
     @classmethod
     def check(cls, state: State) -> str | None:

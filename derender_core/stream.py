@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from derender_core.detokenize import Decoded, Detokenizer
+from derender_core.detokenize import Decoded
 from derender_core.errors import StateError
 from derender_core.events import Event
 from derender_core.inputs import Delta, ParseContext, Special
@@ -68,7 +68,10 @@ class Stream:
         self._pipeline = pipeline or Pipeline()
         self._stop = stop if stop is not None and stop.strings else None
         context = context or ParseContext()
-        self._detokenizer = _detokenizer(tokenizer, self._pipeline, context, skip_special_tokens)
+        markers = tokenizer.added_token_ids(self._pipeline.special_tokens(context))
+        if markers:
+            context = replace(context, has_token_ids=True)
+        self._detokenizer = tokenizer.detokenizer(markers if skip_special_tokens else None)
         if state is None:
             prompt = tokenizer.prompt(prompt_token_ids) if prompt_token_ids is not None else None
             self._context = self._pipeline.open(context, prompt)
@@ -186,12 +189,3 @@ class Stream:
         )
         if wrong:
             raise StateError(f"stream_state does not fit this server's model and parsers: {wrong}")
-
-
-def _detokenizer(
-    tokenizer: ModelTokenizer, pipeline: Pipeline, context: ParseContext, skip_special_tokens: bool
-) -> Detokenizer:
-    visible: frozenset[int] | None = None
-    if skip_special_tokens:
-        visible = tokenizer.added_token_ids(pipeline.special_tokens(context))
-    return tokenizer.detokenizer(visible)

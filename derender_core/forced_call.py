@@ -42,7 +42,7 @@ class ForcedCallMachine(JsonCallMachine):
             self.ahead += 1
             self.phase = "list"
         else:
-            self.phase = NATIVE
+            self._not_ours()
         return None
 
     def read_native(self) -> NeedData:
@@ -110,6 +110,9 @@ class ForcedCallMachine(JsonCallMachine):
                 break
             if self._exhausted:
                 return self._wait()
+        if progress == "bad":  # known before anything was announced
+            self._not_ours()
+            return None
         self.phase = "object" if progress == "more" and self.key in _CALL_KEYS else "arguments"
         self.ahead = self.body
         self.begin_value()

@@ -22,8 +22,14 @@ BAD: Final = "|!"
 """State after something that is not JSON."""
 
 # What is expected next. v: value, V: value or ], k: key, K: key or }, : and , themselves, s: inside a string, S: inside
-# a key, n: inside a number, l: inside a literal (followed by what is left of it).
-_STATE = re.compile(r"[\[{]{0,200}\|(?:[vVkK:,.!]|[sS](?:\\|u[0-3])?|n[-0d.fe+x]|l(?:rue|ue|e|alse|lse|se|ull|ll|l))")
+# a key, n: inside a number, l: inside a literal (followed by what is left of it). Keys and their like stand in objects
+# only, and what follows a value only in a container.
+_INSIDE = r"(?:\\|u[0-3])?"
+_ANYWHERE = rf"v|s{_INSIDE}|n[-0d.fe+x]|l(?:rue|ue|e|alse|lse|se|ull|ll|l)"
+_STATE = re.compile(
+    rf"\|(?:{_ANYWHERE}|[.!])"
+    rf"|[\[{{]{{0,{MAX_DEPTH - 1}}}(?:\[\|(?:{_ANYWHERE}|[V,])|{{\|(?:{_ANYWHERE}|[kK:,]|S{_INSIDE}))"
+)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _WHOLE_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"')
 _STRING_RUN = re.compile(r'[^"\\\x00-\x1f]*')

@@ -144,7 +144,10 @@ def normalize_arguments(text: str) -> str | None:
         return normalize_arguments(value) if value.lstrip().startswith("{") and is_json(value) else None
     if not isinstance(value, dict):
         return None
-    return text if strict and not _repeats(value) else dump_json(value)
+    try:
+        return text if strict and not _repeats(value) else dump_json(value)
+    except RecursionError:
+        return None
 
 
 def _members(text: str, at: int) -> tuple[dict[str, tuple[int, int]], int]:

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from derender_core.hookspecs import State
 from derender_core.json_call import JsonCallMachine, Progress
-from derender_core.json_scan import DONE, in_string
+from derender_core.json_scan import BAD, DONE, in_string
 from derender_core.json_text import Call, parse_calls
 from derender_core.machine import NEED_DATA, NeedData
 from derender_core.tool_machine import BLANK
@@ -196,17 +196,24 @@ class TaggedCallMachine(JsonCallMachine):
             self.ahead += len(marker)
         if self.announced:
             self.end_region()
-        elif marker == self.closer:
-            self._unswallow()
+        elif self._ends_at_closer(sure=marker == self.closer):
             self.end_region(as_text=True)
         else:
             self.stray()
 
-    def _unswallow(self) -> None:
-        """A string that never ended may have swallowed the next call: end the region before that one."""
-        first = self._first_closer()
-        if self.opener in self.peek(self.ahead - first, first):
+    def _ends_at_closer(self, *, sure: bool) -> bool:
+        """End a malformed region at its first closer, if a string that never ended swallowed that one.
+
+        Args:
+            sure: whether the region ends with a closer anyway; then the first one counts only when the next call was
+                swallowed with it.
+        """
+        first = self._first_closer() if self.scan == BAD else 0
+        if not 0 < first <= self.ahead:
+            return sure
+        if not sure or self.opener in self.peek(self.ahead - first, first):
             self.ahead = first
+        return True
 
     def stray(self) -> None:
         """The region is malformed and was never closed: drop its opener, keep its text."""
@@ -228,8 +235,8 @@ class TaggedCallMachine(JsonCallMachine):
         """The output ended within the region."""
         if self.ended_normally and (self.complete or self.scan == DONE):
             self._cut_behind_json()
-        elif self.ended_normally and in_string(self.scan) and not self.announced and self._first_closer():
-            # A string that never ends swallowed the rest: the first closer ends this call, and the rest is read again.
+        elif not self.announced and self._swallowed_closer():
+            # The first closer ends this call after all, and the rest is read again.
             self.ahead = self._first_closer()
             self.end_region(as_text=True)
         elif self.mentions and self.phase == "junk" and not self.body and not self.announced:
@@ -238,6 +245,11 @@ class TaggedCallMachine(JsonCallMachine):
         else:
             self.ahead = self.waiting
             self.end_region()
+
+    def _swallowed_closer(self) -> bool:
+        """Whether a closer stands in a string that never ended, or in one of what turned out to be no JSON."""
+        broken = self.scan == BAD or (self.ended_normally and in_string(self.scan))
+        return broken and self._first_closer() > 0
 
     def _first_closer(self) -> int:
         """Where the first closer of the region ends, 0 when there is none."""

@@ -33,6 +33,7 @@ class ThinkMachine(Machine):
         ahead: how much of the buffer was looked at without consuming it.
         tail: blank text of the reasoning that is framing unless more reasoning follows.
         scan: the JSON scanner's state.
+        begin: where the JSON that is being read behind a tool call's opener begins.
         spoke: whether reasoning was sent.
         quoted: whether the answer holds a literal opener, which makes later closers literal too.
     """
@@ -40,6 +41,7 @@ class ThinkMachine(Machine):
     ahead: int = 0
     tail: str = ""
     scan: str = ""
+    begin: int = 0
     spoke: bool = False
     quoted: bool = False
 
@@ -163,7 +165,7 @@ class ThinkMachine(Machine):
             self.spoke = True
 
     def _end_reasoning(self) -> None:
-        self.ahead, self.tail, self.scan, self.spoke = 0, "", "", False
+        self.ahead, self.begin, self.tail, self.scan, self.spoke = 0, 0, "", "", False
 
     def _close(self) -> None:
         self._end_reasoning()
@@ -177,12 +179,14 @@ class ThinkMachine(Machine):
             self.ahead = at - self._at
             if self.scan not in (DONE, BAD):
                 return self._held_to_the_end() if self.final else NEED_DATA
-            self.scan = ""
+            broken, self.scan = self.scan == BAD, ""
+            if broken and self._close_within(self.ahead):
+                return None
         self.ahead, marker = self.find((self.closer, self.opener, *self.ends_message, *BRACES), self.ahead)
         if marker is None:
             return self._held_to_the_end() if self.final else NEED_DATA
         if marker in BRACES:
-            self.scan = START
+            self.scan, self.begin = START, self.ahead
         elif marker == self.closer:
             self._reason(self.ahead)
             self._close()
@@ -190,13 +194,19 @@ class ThinkMachine(Machine):
             self._release()
         return None
 
+    def _close_within(self, end: int) -> bool:
+        """Close at a closer that stands in a string of what turned out to be no JSON, up to ``end``."""
+        closer = self.buffer.find(self.closer, self._at + self.begin, self._at + end)
+        if closer < 0:
+            return False
+        self._reason(closer - self._at)
+        self._close()
+        return True
+
     def _held_to_the_end(self) -> NeedData | None:
         """No closer came. One inside a string that never ended closes after all, unless the string was cut."""
-        closer = self.buffer.find(self.closer, self._at)
-        if self.scan and in_string(self.scan) and closer >= 0 and self.finish_reason != "length":
-            self._reason(closer - self._at)
-            self._close()
-        else:
+        in_json_string = self.scan != "" and in_string(self.scan) and self.finish_reason != "length"
+        if not (in_json_string and self._close_within(self.waiting)):
             self._release()
         return None
 
@@ -287,8 +297,8 @@ class ThinkMachine(Machine):
         if wrong:
             return wrong
         size = len(state.get("buffer", ""))
-        if state.get("ahead", 0) > size:
-            return "field 'ahead' points outside the buffer"
+        if max(state.get("ahead", 0), state.get("begin", 0)) > size:
+            return "field 'ahead' or 'begin' points outside the buffer"
         if state.get("scan") and not check_scan_state(state["scan"]):
             return "field 'scan' is no state of the scanner"
         return None

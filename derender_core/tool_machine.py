@@ -44,15 +44,13 @@ class ToolMachine(Machine):
         if self.spoke and not self.trim:
             self.emit(Text(text))
             return
+        if self.trim and self.removed and not self.spoke:  # outside for sure: a call was removed before any word
+            self.held, text = "", text.lstrip(BLANK)
         body = text.rstrip(BLANK) if self.trim else text
         if not body.strip(BLANK):
             self.held += text
             return
-        lead = "" if self.trim and self.removed and not self.spoke else self.held
-        if self.trim and self.removed and not self.spoke:
-            body = body.lstrip(BLANK)
-            text = text.lstrip(BLANK)
-        self.emit(Text(lead + body))
+        self.emit(Text(self.held + body))
         self.held = text[len(body) :]
         self.spoke = True
 

@@ -13,6 +13,7 @@ from litestar.handlers import BaseRouteHandler
 
 from derender_server.services import Services
 from derender_server.wire import derender, generate, requests, responses
+from derender_server.work import DERENDER_INLINE_BYTES, RENDER_INLINE_BYTES
 
 __all__ = ["HANDLERS"]
 
@@ -35,7 +36,7 @@ class UnsupportedMediaTypeException(HTTPException):
 )
 async def derender_chat(request: AnyRequest) -> Response[bytes]:
     """Turn an engine's output into a chat completion, or one of its chunks into a chat completion chunk."""
-    return await _answer(request, _services(request).derender_chat)
+    return await _answer(request, _services(request).derender_chat, DERENDER_INLINE_BYTES)
 
 
 @post(
@@ -48,7 +49,7 @@ async def derender_chat(request: AnyRequest) -> Response[bytes]:
 )
 async def derender_completion(request: AnyRequest) -> Response[bytes]:
     """Turn an engine's outputs into a text completion, or one of its chunks into a completion chunk."""
-    return await _answer(request, _services(request).derender_completion)
+    return await _answer(request, _services(request).derender_completion, DERENDER_INLINE_BYTES)
 
 
 @post(
@@ -136,12 +137,14 @@ HANDLERS: list[BaseRouteHandler] = [
 ]
 
 
-async def _answer(request: AnyRequest, work: Callable[[bytes], bytes]) -> Response[bytes]:
+async def _answer(
+    request: AnyRequest, work: Callable[[bytes], bytes], inline_bytes: int = RENDER_INLINE_BYTES
+) -> Response[bytes]:
     kind = request.headers.get("content-type")
     if kind is not None and "json" not in kind.lower():
         raise UnsupportedMediaTypeException(f"The body must be JSON, with content-type application/json, not {kind!r}")
     body = await request.body()
-    return Response(await request.app.state.work.run(work, body), media_type=MediaType.JSON)
+    return Response(await request.app.state.work.run(work, body, inline_bytes), media_type=MediaType.JSON)
 
 
 def _json(body: object) -> Response[bytes]:

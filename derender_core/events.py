@@ -6,12 +6,23 @@ reasons; those belong to the server.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import cast
 
-from derender_core.inputs import Special, join_specials
+from derender_core.inputs import Special
 
-__all__ = ["Event", "Reasoning", "Text", "ToolCallArguments", "ToolCallEnd", "ToolCallStart", "merge_events"]
+__all__ = [
+    "Event",
+    "Reasoning",
+    "Text",
+    "ToolCallArguments",
+    "ToolCallEnd",
+    "ToolCallStart",
+    "join_texts",
+    "merge_events",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +78,35 @@ class ToolCallEnd:
 Event = Text | Reasoning | ToolCallStart | ToolCallArguments | ToolCallEnd
 
 
+def join_texts(texts: Sequence[Text]) -> Text:
+    """One text from several, in time linear in their length."""
+    specials: list[Special] = []
+    at = 0
+    for piece in texts:
+        specials += (Special(start + at, end + at, token_id) for start, end, token_id in piece.specials)
+        at += len(piece.text)
+    return Text("".join(piece.text for piece in texts), tuple(specials))
+
+
 def merge_events(events: Iterable[Event]) -> list[Event]:
     """Join neighbours of one kind, so that two parses of one output compare equal however it was cut."""
     merged: list[Event] = []
-    for event in events:
-        last = merged[-1] if merged else None
-        if isinstance(event, Text) and isinstance(last, Text):
-            specials = join_specials(last.specials, event.specials, len(last.text))
-            merged[-1] = Text(last.text + event.text, specials)
-        elif isinstance(event, Reasoning) and isinstance(last, Reasoning):
-            merged[-1] = Reasoning(last.text + event.text)
-        elif isinstance(event, ToolCallArguments) and isinstance(last, ToolCallArguments) and last.index == event.index:
-            merged[-1] = ToolCallArguments(event.index, last.fragment + event.fragment)
+    for _, group in groupby(events, key=_kind):
+        run = list(group)
+        first = run[0]
+        if len(run) == 1:
+            merged.append(first)
+        elif isinstance(first, Text):
+            merged.append(join_texts(cast("list[Text]", run)))
+        elif isinstance(first, Reasoning):
+            merged.append(Reasoning("".join(cast(Reasoning, event).text for event in run)))
+        elif isinstance(first, ToolCallArguments):
+            fragments = (cast(ToolCallArguments, event).fragment for event in run)
+            merged.append(ToolCallArguments(first.index, "".join(fragments)))
         else:
-            merged.append(event)
+            merged += run
     return merged
+
+
+def _kind(event: Event) -> tuple[type[Event], int]:
+    return type(event), event.index if isinstance(event, ToolCallArguments) else 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["TURN_MARKERS", "Delta", "ParseContext", "Prompt", "Special", "Tool", "ToolChoice", "join_specials"]
+__all__ = ["TURN_MARKERS", "Delta", "ParseContext", "Prompt", "Special", "Tool", "ToolChoice"]
 
 ToolChoice = Literal["none", "auto", "required"] | str
 StreamToolCalls = Literal["whole", "arguments"]
@@ -19,13 +19,6 @@ class Special(NamedTuple):
     start: int
     end: int
     token_id: int
-
-
-def join_specials(left: tuple[Special, ...], right: tuple[Special, ...], offset: int) -> tuple[Special, ...]:
-    """The specials of ``left + right``, where ``left`` is ``offset`` characters long."""
-    if not right:
-        return left
-    return left + tuple(Special(start + offset, end + offset, token_id) for start, end, token_id in right)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,8 +119,9 @@ class Machine:
     def take(self, count: int) -> str:
         """Consume ``count`` characters."""
         start = self._at
-        self._at = min(start + count, len(self.buffer))
-        return self.buffer[start : self._at]
+        text = self.buffer[start : start + count]
+        self._at = start + len(text)
+        return text
 
     def take_rest(self) -> str:
         """Consume everything."""
@@ -140,7 +141,7 @@ class Machine:
         if self.specials:
             first, last = bisect_left(self.specials, [start]), bisect_left(self.specials, [self._at])
             marks = tuple(Special(low - start, high - start, token) for low, high, token in self.specials[first:last])
-        self.emit(Text(text, marks))
+        self._events.append(Text(text, marks))
 
     def find(self, markers: tuple[str, ...], offset: int = 0) -> tuple[int, str | None]:
         """Look for the first of ``markers`` from ``offset`` on, without consuming anything.

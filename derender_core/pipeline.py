@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from derender_core.events import Event, Reasoning, Text
+from derender_core.events import Event, Reasoning, Text, join_texts
 from derender_core.forced_call import NATIVE, ForcedCallMachine
 from derender_core.hookspecs import Span, State, Step
-from derender_core.inputs import Delta, ParseContext, Prompt, join_specials
+from derender_core.inputs import Delta, ParseContext, Prompt
 from derender_core.plugin import MachinePlugin
 from derender_core.registry import Parser, make_parser
 
@@ -108,23 +108,21 @@ class Pipeline:
         return None
 
     def _events(
-        self, state: State, events: Iterable[Event], delta: Delta, context: ParseContext, after: State
+        self, state: State, events: Sequence[Event], delta: Delta, context: ParseContext, after: State
     ) -> list[Event]:
         """Put each stretch of text through the tool slot, and let reasoning pass between them."""
         passed: list[Event] = []
-        text: Text | None = None
+        texts: list[Text] = []
         for event in events:
             if isinstance(event, Text):
-                text = event if text is None else _join(text, event)
+                texts.append(event)
                 continue
-            if text is not None:
-                passed += self._content(state, Delta(text.text, text.specials), context, after)
-                state, text = after, None
+            if texts:
+                passed += self._content(state, _piece(texts), context, after)
+                state, texts = after, []
             passed.append(event)
-        if text is not None or delta.final:
-            last = text or Text("")
-            tail = Delta(last.text, last.specials, delta.final, delta.finish_reason)
-            passed += self._content(state, tail, context, after)
+        if texts or delta.final:
+            passed += self._content(state, _piece(texts, delta), context, after)
         else:
             for key in (_FORCED, _TOOL):
                 if key in state:
@@ -135,34 +133,36 @@ class Pipeline:
         """Run the tool slot on one piece of text; what it keeps goes to ``after``."""
         if self.tool is None or not context.tools:
             return [Text(delta.text, delta.specials)] if delta.text else []
-        events: list[Event] = []
         if context.tool_choice == "required" or context.forced_name is not None:
             forced = _run(self._forced, state, _FORCED, delta, context)
             after[_FORCED] = forced.state
             if forced.state is None or forced.state.get("phase") != NATIVE:
                 return list(forced.events)
-            text = Text("")
-            for event in forced.events:
-                text = _join(text, event) if isinstance(event, Text) else text
-            delta = replace(delta, text=text.text, specials=text.specials)
+            delta = _piece([event for event in forced.events if isinstance(event, Text)], delta)
+        if context.tool_choice == "none" and context.stream_tool_calls != "whole":
+            # Nobody is told of calls, so nothing may be announced that a malformed one could not take back.
+            context = replace(context, stream_tool_calls="whole")
         step = _run(self.tool, state, _TOOL, delta, context)
         after[_TOOL] = step.state
-        events.extend(step.events)
         if context.tool_choice == "none":
-            events = [event for event in events if isinstance(event, Text)]
-        return events
+            return [event for event in step.events if isinstance(event, Text)]
+        return list(step.events)
 
 
 def _run(parser: Parser, state: State | None, key: str, delta: Delta, context: ParseContext) -> Step:
     """One parser's step. A whole output goes to the parser's own ``derender_extract``, where it has one."""
     own = state.get(key) if state else None
     if own is None and delta.final and parser.extracts_itself:
-        return Step({}, tuple(parser.extract(delta, context)))
+        return Step({}, tuple(parser.extract(delta, replace(context, stream_tool_calls="whole"))))
     return parser.parse_delta(own, delta, context)
 
 
-def _join(left: Text, right: Text) -> Text:
-    return Text(left.text + right.text, join_specials(left.specials, right.specials, len(left.text)))
+def _piece(texts: Sequence[Text], end: Delta | None = None) -> Delta:
+    """The texts as one delta, which is where the output ends if ``end`` is."""
+    text = texts[0] if len(texts) == 1 else join_texts(texts)
+    if end is None:
+        return Delta(text.text, text.specials)
+    return Delta(text.text, text.specials, end.final, end.finish_reason)
 
 
 def _spans(events: Iterable[Event]) -> tuple[Span, ...]:

@@ -110,7 +110,7 @@ class ValueReader:
 
     def value(self, depth: int) -> str:
         """The JSON text of the value at the cursor."""
-        if depth > MAX_DEPTH:
+        if depth >= MAX_DEPTH:
             raise LiteralError
         char = self.text[self.at : self.at + 1]
         if char in "[(" and char:

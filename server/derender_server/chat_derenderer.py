@@ -17,7 +17,7 @@ from derender_server.logprobs import chat_logprobs
 from derender_server.sequence import Output, Request, check_chunk, check_response, run_whole
 from derender_server.stops import TextOptions
 from derender_server.stream_state import Envelope
-from derender_server.usage import stream_usage, usage_body
+from derender_server.usage import check_prompt_tokens, stream_usage, usage_body
 from derender_server.wire.derender import (
     ChatRequestView,
     DerenderChatRequest,
@@ -51,6 +51,7 @@ class ChatDerenderer:
         limits = deployment.limits
         limits.check_count(len(response.choices), "generate_response.choices")
         limits.check_ids(request.prompt_token_ids, "prompt_token_ids")
+        prompt_tokens = check_prompt_tokens(request.prompt_tokens)
         check_response(response, limits, "generate_response")
         call, options = self._call(request.chat_request, whole=True)
         prompt = request.prompt_token_ids if request.prompt_token_ids is not None else response.prompt_token_ids
@@ -66,7 +67,7 @@ class ChatDerenderer:
             "created": int(time.time()),
             "model": name,
             "choices": choices,
-            "usage": self._usage(request.prompt_tokens, outputs),
+            "usage": self._usage(prompt_tokens, outputs),
             "prompt_logprobs": response.prompt_logprobs,
             "prompt_token_ids": prompt if options.return_token_ids else None,
             "kv_transfer_params": response.kv_transfer_params,
@@ -83,6 +84,7 @@ class ChatDerenderer:
         """
         deployment, chunk = self._deployment, request.generate_chunk
         name = deployment.model.resolve_name(request.model)
+        check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
         call, options = self._call(request.chat_request, whole=False)
         given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, deployment.has_parser, "chatcmpl")
@@ -166,11 +168,11 @@ class ChatDerenderer:
             body["token_ids"] = output.token_ids
         return body
 
-    def _usage(self, prompt_tokens: int | None, outputs: Sequence[Output]) -> dict[str, Any]:
+    def _usage(self, prompt_tokens: int, outputs: Sequence[Output]) -> dict[str, Any]:
         reasoning = sum(output.stream.reasoning_tokens for output in outputs)
         completion = sum(len(output.token_ids) for output in outputs)
         known = self._deployment.reasoning_parser is not None
-        return usage_body(prompt_tokens or 0, completion, reasoning if known else None)
+        return usage_body(prompt_tokens, completion, reasoning if known else None)
 
 
 def _fresh_id() -> str:

@@ -105,9 +105,9 @@ def advance(
     if stream is None and envelope.core is None:
         prompt = given.prompt(request.limits)
         envelope.prompt = len(prompt or ())
-        stream = open_stream(request, None, prompt)
+        stream = open_stream(request, None, prompt, choice)
     elif stream is None:
-        stream = open_stream(request, envelope.core, None)
+        stream = open_stream(request, envelope.core, None, choice)
     count = len(choice.token_ids or ())
     request.limits.check_total(envelope.prompt, envelope.tokens, count)
     output = run_chunk(request, choice, stream)

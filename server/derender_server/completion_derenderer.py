@@ -14,7 +14,7 @@ from derender_server.logprobs import completion_logprobs
 from derender_server.sequence import Output, Request, check_chunk, run_whole
 from derender_server.stops import TextOptions
 from derender_server.stream_state import Envelope
-from derender_server.usage import stream_usage, usage_body
+from derender_server.usage import check_prompt_tokens, stream_usage, usage_body
 from derender_server.wire.derender import (
     CompletionRequestView,
     DerenderCompletionRequest,
@@ -48,6 +48,9 @@ class CompletionDerenderer:
         name = self._deployment.model.resolve_name(request.model)
         check_completion(request, self._deployment.limits)
         view = request.completion_request or NO_REQUEST
+        counts = [
+            check_prompt_tokens(count, f"prompt_tokens.{at}") for at, count in enumerate(request.prompt_tokens or ())
+        ]
         call = self._call(view)
         choices: list[dict[str, Any]] = []
         tokens = 0
@@ -72,7 +75,7 @@ class CompletionDerenderer:
             "created": int(time.time()),
             "model": name,
             "choices": choices,
-            "usage": usage_body(sum(request.prompt_tokens or ()), tokens, None),
+            "usage": usage_body(sum(counts), tokens, None),
             "kv_transfer_params": same_transfer_params(request.generate_responses),
         }
 
@@ -85,6 +88,7 @@ class CompletionDerenderer:
         """
         deployment, chunk = self._deployment, request.generate_chunk
         name = deployment.model.resolve_name(request.model)
+        check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
         view = request.completion_request or NO_REQUEST
         given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, False, "cmpl")

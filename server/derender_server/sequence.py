@@ -75,7 +75,8 @@ def run_whole(request: Request, choice: GenerateChoice, prompt_token_ids: Sequen
     ending = request.ending(token_ids, finish_reason, choice.stop_reason)
     stop = None
     if finish_reason == "stop" and not ending.by_token:
-        stop = request.text.stop_strings(*([choice.stop_reason] if isinstance(choice.stop_reason, str) else []))
+        reported = choice.stop_reason if isinstance(choice.stop_reason, str) else ""
+        stop = request.text.stop_strings(reported) if reported else request.text.stop_strings()
     stream = Stream(
         request.model.tokenizer,
         request.pipeline,
@@ -88,12 +89,29 @@ def run_whole(request: Request, choice: GenerateChoice, prompt_token_ids: Sequen
     return Output(events, stream, token_ids, finish_reason, stream.stopped or ending.stop_reason)
 
 
-def open_stream(request: Request, state: dict[str, Any] | None, prompt_token_ids: Sequence[int] | None) -> Stream:
+def open_stream(
+    request: Request,
+    state: dict[str, Any] | None,
+    prompt_token_ids: Sequence[int] | None,
+    choice: GenerateStreamChoice | None = None,
+) -> Stream:
     """The stream of a choice that comes in chunks, new or where ``state`` left it.
+
+    A stop string of the request cuts the text where it ends, also when the engine goes on or ends with ``"length"``:
+    what comes later cannot be known. One-shot derendering leaves such a text whole.
+
+    Args:
+        request: what all chunks share.
+        state: of the stream before this chunk, or None.
+        prompt_token_ids: for a new stream.
+        choice: the next chunk, when it is known: a stop string that only the engine knew of may end it.
 
     Raises:
         StateError: ``state`` is not one of this configuration.
     """
+    stop = request.text.stop_strings()
+    if stop is None and choice is not None and isinstance(choice.stop_reason, str) and choice.stop_reason:
+        stop = request.text.stop_strings(choice.stop_reason)
     try:
         return Stream(
             request.model.tokenizer,
@@ -101,7 +119,7 @@ def open_stream(request: Request, state: dict[str, Any] | None, prompt_token_ids
             request.context,
             prompt_token_ids=prompt_token_ids,
             skip_special_tokens=request.text.skip_special_tokens,
-            stop=request.text.stop_strings(),
+            stop=stop,
             state=state,
         )
     except StateError as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from derender_core.errors import InputError
 from derender_core.pipeline import Pipeline
 from derender_core.registry import Parser, load_parser
 from derender_server.chat_derenderer import ChatDerenderer
@@ -28,7 +29,7 @@ from derender_server.wire.derender import (
 
 __all__ = ["Services"]
 
-encode = msgspec.json.Encoder().encode
+encoder = msgspec.json.Encoder()
 
 
 class Services:
@@ -94,15 +95,15 @@ class Services:
         """``/v1/chat/completions/derender``."""
         request = decode_either(body, DerenderChatRequest, DerenderChatStreamRequest)
         if request.stream:  # a Literal, so it tells the shapes apart
-            return encode(self._chat.chunk(request))
-        return encode(self._chat.completion(request))
+            return _encode(self._chat.chunk(request))
+        return _encode(self._chat.completion(request))
 
     def derender_completion(self, body: bytes) -> bytes:
         """``/v1/completions/derender``."""
         request = decode_either(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
         if request.stream:
-            return encode(self._completions.chunk(request))
-        return encode(self._completions.completion(request))
+            return _encode(self._completions.chunk(request))
+        return _encode(self._completions.completion(request))
 
     def render_chat(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/chat/completions/render``."""
@@ -138,6 +139,13 @@ class Services:
             for name in model.names
         ]
         return {"object": "list", "data": cards}
+
+
+def _encode(body: Mapping[str, Any]) -> bytes:
+    try:
+        return encoder.encode(body)
+    except RecursionError as error:  # what is passed through may have been just flat enough to be read
+        raise InputError("the body is nested too deeply") from error
 
 
 def _parser(slot: Any, name: str | None) -> Parser | None:

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from derender_core.errors import InputError
 from derender_server.stream_state import Envelope
 from derender_server.wire.derender import EngineUsage
 
-__all__ = ["stream_usage", "usage_body"]
+__all__ = ["check_prompt_tokens", "stream_usage", "usage_body"]
+
+
+def check_prompt_tokens(count: int | None, param: str = "prompt_tokens") -> int:
+    """The count that a request gives, 0 when it gives none.
+
+    Raises:
+        InputError: it is negative.
+    """
+    if count is not None and count < 0:
+        raise InputError(f"{param} must not be negative", param)
+    return count or 0
 
 
 def usage_body(prompt: int, completion: int, reasoning: int | None) -> dict[str, Any]:

@@ -234,3 +234,22 @@ def test_the_engines_prompt_ids_stand_in_for_those_of_the_request(talk):
     body = t.derenderer.derender_chat({"generate_response": response, "chat_request": {"return_token_ids": True}})
     assert body["choices"][0]["message"]["reasoning"] == "sum it"
     assert body["prompt_token_ids"] == t.ids("<think>\n")
+
+
+def test_a_negative_count_of_prompt_tokens_is_refused(talk):
+    t = talk(None, None)
+    chunk = {"stream": True, "generate_chunk": {"choices": []}, "prompt_tokens": -1}
+    calls = [
+        (t.derenderer.derender_chat, {"generate_response": {"choices": []}, "prompt_tokens": -1}, "prompt_tokens"),
+        (t.derenderer.derender_chat_chunk, chunk, "prompt_tokens"),
+        (t.derenderer.derender_completion_chunk, chunk, "prompt_tokens"),
+        (
+            t.derenderer.derender_completion,
+            {"generate_responses": [{"choices": []}], "prompt_tokens": [-1]},
+            "prompt_tokens.0",
+        ),
+    ]
+    for derender, body, param in calls:
+        with pytest.raises(InputError) as error:
+            derender(body)
+        assert error.value.param == param

@@ -68,6 +68,12 @@ def test_the_stop_string_that_the_engine_reports_cuts_the_text(t):
     assert (whole["message"]["content"], whole["stop_reason"]) == ("one", "\n\n")
 
 
+def test_a_stop_string_that_only_the_engine_knew_of_ends_the_last_chunk_of_a_stream(t):
+    chunks = t.chunks([t.ids("one"), t.ids(" \n\ntwo")], {}, stop_reason="\n\n")
+    assert [answer["chunk"]["choices"][0]["delta"]["content"] for answer in chunks] == ["one", " "]
+    assert chunks[-1]["chunk"]["choices"][0]["stop_reason"] == "\n\n"
+
+
 def test_a_stop_string_of_the_request_cuts_the_text_and_is_the_stop_reason(t):
     assert ended(t, "one STOP", {"stop": "STOP"}) == ("one ", "STOP")
 

@@ -85,6 +85,14 @@ def test_bodies_that_are_no_json_object_are_clean_400s(client, path, body):
     assert answer.json()["error"]["type"] == "BadRequestError"
 
 
+def test_what_is_passed_through_may_be_nested_to_any_depth_without_a_500(client):
+    for depth in [*range(5, 1000, 45), *range(900, 1010)]:
+        nested = b'{"a":' * depth + b"1" + b"}" * depth
+        body = b'{"generate_response": {"choices": [{"token_ids": [1]}], "kv_transfer_params": %s}, "chat_request": {}}'
+        answer = client.post(CHAT, content=body % nested, headers={"content-type": "application/json"})
+        assert answer.status_code in (200, 400)
+
+
 @pytest.mark.parametrize("path", POSTS)
 def test_a_body_over_the_limit_is_413(client, path):
     checked(client.post(path, content=b" " * 100_001, headers={"content-type": "application/json"}), 413)

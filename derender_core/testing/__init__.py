@@ -22,7 +22,19 @@ from derender_core.testing.cuts import (
     cut_special,
     cut_token,
 )
-from derender_core.testing.laws import LAWS, Law, Sample
+from derender_core.testing.laws import (
+    LAWS,
+    Law,
+    Sample,
+    cuts_do_not_matter,
+    events_are_well_formed,
+    extract_is_the_stream,
+    never_raises,
+    no_text_is_lost,
+    state_is_bounded,
+    state_is_not_changed,
+    state_survives_json,
+)
 from derender_core.testing.run import assert_case, differences, extract_case, run_case, same_json
 from derender_core.testing.soup import find_markers, marker_soup, plain_text
 from derender_core.testing.trace import Failed, Parses, Trace, TraceStep, event_faults, feed
@@ -52,15 +64,23 @@ __all__ = [
     "cut_random",
     "cut_special",
     "cut_token",
+    "cuts_do_not_matter",
     "differences",
     "event_faults",
+    "events_are_well_formed",
     "extract_case",
+    "extract_is_the_stream",
     "feed",
     "find_markers",
     "load_cases",
     "marker_soup",
+    "never_raises",
+    "no_text_is_lost",
     "plain_text",
     "run_case",
     "same_json",
     "soup_samples",
+    "state_is_bounded",
+    "state_is_not_changed",
+    "state_survives_json",
 ]

@@ -189,7 +189,7 @@ def no_text_is_lost(parser: Parses, sample: Sample) -> None:
     Raises:
         Failed: text was lost, made up, or moved.
     """
-    prose = plain_text(len(sample.output.text))
+    prose = plain_text(len(sample.output.text), words=12)
     events = feed(parser, cut_random(Delta(prose, final=True, finish_reason="stop"), 3), sample.context).events
     if events not in ([Text(prose)], [Reasoning(prose)]):
         raise Failed(
@@ -213,7 +213,7 @@ def state_is_bounded(parser: Parses, sample: Sample) -> None:
     Raises:
         Failed: the state grows with the output.
     """
-    prose = plain_text(7, words=2000)
+    prose = plain_text(7, words=600)
     _hold_bound(parser, Sample("long prose", Delta(prose, final=True), sample.context), 1000)
     if sample.clean:
         once = feed(parser, cut_char(sample.output), sample.context).largest_state

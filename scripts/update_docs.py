@@ -37,6 +37,8 @@ DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 TABLE = re.compile(r"(<!-- (\w+): .*? -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CONSOLE = re.compile(r"(?ms)^```console\n(.*?)^```$")
 WIDTH = 118
+SHORT = 40
+"""What is longer has a line of its own."""
 PASSING = re.compile(r'("(?:created|t)": ?)\d{9,}')
 """Values that are the time of day."""
 
@@ -182,34 +184,41 @@ def answer(client: TestClient[Litestar], curl: Curl) -> str:
     return layout(response.json()) + "\n"
 
 
-def layout(value: Any, indent: int = 0) -> str:
-    """JSON that is pleasant to read: what fits into a line is one, and lists of ids are filled."""
+def layout(value: Any, indent: int = 0, used: int = 0) -> str:
+    """JSON that is pleasant to read: what fits into a line is one, and short members share lines.
+
+    Args:
+        value: the JSON value.
+        indent: of the line that it begins in.
+        used: what else stands in that line.
+    """
     flat = json.dumps(value, ensure_ascii=False)
-    if indent + len(flat) <= WIDTH or not isinstance(value, (dict, list)) or not value:
+    if indent + used + len(flat) < WIDTH or not isinstance(value, (dict, list)) or not value:
         return flat
-    inner = " " * (indent + 2)
     if isinstance(value, dict):
-        keys = [f"{json.dumps(key)}: " for key in value]
-        parts = [key + layout(part, indent + 2 + len(key)) for key, part in zip(keys, value.values(), strict=True)]
-        return "{\n" + ",\n".join(_reindent(inner, part) for part in parts) + "\n" + " " * indent + "}"
-    if all(isinstance(part, int) for part in value):
-        return _filled(value, indent)
-    return "[\n" + ",\n".join(inner + layout(part, indent + 2) for part in value) + "\n" + " " * indent + "]"
+        keys = [json.dumps(key, ensure_ascii=False) + ": " for key in value]
+        parts = [key + layout(part, indent + 2, len(key)) for key, part in zip(keys, value.values(), strict=True)]
+    else:
+        parts = [layout(part, indent + 2) for part in value]
+    ends = "{}" if isinstance(value, dict) else "[]"
+    margin = " " * (indent + 2)
+    lines = ("\n" + margin).join(_lines(parts, WIDTH - indent - 2))
+    return f"{ends[0]}\n{margin}{lines}\n{margin[2:]}{ends[1]}"
 
 
-def _reindent(inner: str, part: str) -> str:
-    return inner + part
-
-
-def _filled(numbers: list[int], indent: int) -> str:
-    lines, line = [], "["
-    for number in numbers:
-        piece = f"{number}, "
-        if indent + len(line) + len(piece) > WIDTH:
-            lines.append(line.rstrip())
-            line = " "
-        line += piece
-    return ("\n" + " " * indent).join([*lines, line.rstrip(", ") + "]"])
+def _lines(parts: list[str], width: int) -> Iterator[str]:
+    line = ""
+    for number, part in enumerate(parts, 1):
+        piece = part + ("," if number < len(parts) else "")
+        if line and (len(line) + 1 + len(piece) > width or len(piece) > SHORT or "\n" in piece):
+            yield line
+            line = ""
+        line += f" {piece}" if line else piece
+        if len(piece) > SHORT or "\n" in piece:
+            yield line
+            line = ""
+    if line:
+        yield line
 
 
 def without_times(text: str) -> str:

@@ -31,11 +31,11 @@ class CallIds:
     given: Sequence[str] = ()
 
     def of(self, call: int, prescribed: str | None) -> str:
-        """The id of a call: the one the model's format prescribes, else the one given before, else a derived one."""
-        if prescribed is not None:
-            return prescribed
+        """The id of a call: the one given before, else the one the model's format prescribes, else a derived one."""
         if call < len(self.given):
             return self.given[call]
+        if prescribed is not None:
+            return prescribed
         source = f"{self.request_id}\0{self.choice}\0{call}".encode(errors="surrogatepass")
         return "call_" + hashlib.blake2b(source, digest_size=ID_BYTES).hexdigest()
 

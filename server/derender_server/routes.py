@@ -104,7 +104,7 @@ async def health() -> Response[bytes]:
     return Response(b"", media_type=MediaType.TEXT)
 
 
-@route("/ping", http_method=["GET", "POST"], status_code=200, opt={"open": True})
+@route("/ping", http_method=["GET", "POST"], status_code=200)
 async def ping() -> Response[bytes]:
     """Answers 200 while the process lives."""
     return Response(b"", media_type=MediaType.TEXT)

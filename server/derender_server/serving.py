@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
+import sys
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,9 @@ log = logging.getLogger("derender")
 
 AT_ONCE = 0.05
 """Seconds that what is in flight still has after Ctrl-C."""
+
+SWITCH_INTERVAL = 0.001
+"""Seconds that a thread with long work may keep the event loop waiting. Python's own 5 ms are felt by every stream."""
 
 
 class Server(uvicorn.Server):
@@ -46,6 +50,7 @@ def run(settings: Settings) -> int:
         ParserLoadError: a parser cannot be loaded.
         OSError: the address is taken or not allowed.
     """
+    sys.setswitchinterval(SWITCH_INTERVAL)
     # Made before workers are started too: what is wrong is told once, and not by workers that die in a loop.
     app = create_app(settings)
     summary = app.state.services.summary()
@@ -69,6 +74,7 @@ def worker_app() -> Litestar:
     """The application of one of several worker processes."""
     # Ctrl-C reaches every process at the terminal. Uvicorn's own handler, which is in place here, would drain.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     settings = Settings.of_worker()
     set_up_logging(settings)
     return create_app(settings)

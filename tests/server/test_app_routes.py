@@ -178,7 +178,7 @@ def test_the_engine_is_mounted_for_the_demo_only(small_model):
 
 def test_with_api_keys_every_route_but_health_needs_one():
     with TestClient(create_app(Settings(model="demo", api_key=("one", "two")))) as client:
-        for path in ("/v1/models", "/version", "/load", "/openapi.json", "/docs"):
+        for path in ("/v1/models", "/version", "/load", "/ping", "/openapi.json", "/docs"):
             assert client.get(path).status_code == 401
             assert client.get(path, headers={"authorization": "Bearer three"}).status_code == 401
             for key in ("one", "two"):

@@ -1,4 +1,4 @@
-"""Write what the documentation shows of the program: tables of parsers and flags, and the outputs of the README's curls.
+"""Write what the documentation shows of the program: tables of parsers and flags, and outputs of the README's curls.
 
     uv run python scripts/update_docs.py
 
@@ -30,7 +30,7 @@ from derender_server.app import create_app
 from derender_server.cli import main as cli
 from derender_server.settings import Settings
 
-__all__ = ["Curl", "BuiltIn", "answer", "built_ins", "curls", "demo_client", "serve_flags", "updated"]
+__all__ = ["BuiltIn", "Curl", "answer", "built_ins", "curls", "demo_client", "serve_flags", "updated"]
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

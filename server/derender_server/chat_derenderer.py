@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from derender_core.errors import InputError
@@ -18,6 +19,7 @@ from derender_server.sequence import Output, Request, check_chunk, check_respons
 from derender_server.stops import TextOptions
 from derender_server.stream_state import Envelope
 from derender_server.usage import check_prompt_tokens, stream_usage, usage_body
+from derender_server.wire.decode import decode_body, encode_fields
 from derender_server.wire.derender import (
     ChatRequestView,
     DerenderChatRequest,
@@ -27,6 +29,9 @@ from derender_server.wire.derender import (
 )
 
 __all__ = ["ChatDerenderer"]
+
+CACHED_REQUESTS = 128
+CACHED_BYTES = 16384
 
 
 class ChatDerenderer:
@@ -38,6 +43,7 @@ class ChatDerenderer:
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
+        self._cached_call = lru_cache(CACHED_REQUESTS)(self._call_of_json)
 
     def completion(self, request: DerenderChatRequest) -> dict[str, Any]:
         """A chat completion, from an engine's whole response.
@@ -107,13 +113,23 @@ class ChatDerenderer:
         return {"chunk": body, "stream_state": codec.write(envelope)}
 
     def _call(self, view: ChatRequestView | None, *, whole: bool) -> tuple[Request, ChatOptions]:
+        if view is None:
+            if self._deployment.has_parser:
+                raise InputError(
+                    "chat_request is required because a parser is configured: without the request its markup would be "
+                    "shown as text",
+                    "chat_request",
+                )
+            return self._read_call(None, whole)
+        # Every chunk of a stream brings the same request. Making the key takes a tenth of what reading it again would.
+        key = encode_fields(view)
+        return self._cached_call(key, whole) if len(key) <= CACHED_BYTES else self._read_call(view, whole)
+
+    def _call_of_json(self, view: bytes, whole: bool) -> tuple[Request, ChatOptions]:
+        return self._read_call(decode_body(view, ChatRequestView), whole)
+
+    def _read_call(self, view: ChatRequestView | None, whole: bool) -> tuple[Request, ChatOptions]:
         deployment = self._deployment
-        if view is None and deployment.has_parser:
-            raise InputError(
-                "chat_request is required because a parser is configured: without the request its markup would be "
-                "shown as text",
-                "chat_request",
-            )
         context = parse_context(
             view,
             default_kwargs=deployment.default_chat_template_kwargs,

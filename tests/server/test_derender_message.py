@@ -246,3 +246,22 @@ def test_fields_of_the_chat_request_that_are_read_are_checked_by_name(talk, fiel
 def test_fields_of_the_chat_request_that_are_not_read_are_not_checked(talk):
     t = talk()
     assert t.message("Hi", t.request(messages=5, temperature="hot", max_tokens={}))["content"] == "Hi"
+
+
+def test_requests_that_differ_in_one_field_do_not_get_each_others_answers(talk):
+    t = talk()
+    output = f"<think>hmm</think>Hi {t.call}"
+    requests = [
+        t.request(),
+        t.request(include_reasoning=False),
+        t.request(tool_choice="none"),
+        t.request(tools=None),
+        t.request(return_token_ids=True),
+        t.request(skip_special_tokens=False),
+    ]
+    first = [t.chat(output, request)["choices"] for request in requests]
+    again = [t.chat(output, request)["choices"] for request in reversed(requests)]
+    assert first == again[::-1]
+    assert len({json.dumps(choices) for choices in first[:5]}) == 5
+    large = t.request(tools=[{**t.weather, "function": {**t.weather["function"], "description": "x" * 50_000}}])
+    assert t.chat(output, large)["choices"] == first[0], "too large to be remembered, and answered the same"

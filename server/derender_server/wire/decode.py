@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from derender_core.errors import InputError
 
-__all__ = ["decode_body", "decode_either", "decode_value", "dotted_path", "from_value", "input_error"]
+__all__ = ["decode_body", "decode_either", "decode_value", "dotted_path", "encode_fields", "from_value", "input_error"]
 
 M = TypeVar("M", bound=BaseModel)
 OneShot = TypeVar("OneShot", bound=BaseModel)
@@ -89,6 +89,13 @@ def from_value(value: object, model: type[M]) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         raise input_error(error, value) from error
+
+
+def encode_fields(request: BaseModel) -> bytes:
+    """A model's fields, or its twin's, as JSON. Equal bytes mean equal requests."""
+    if isinstance(request, BaseModel):
+        return request.model_dump_json().encode()
+    return msgspec.json.encode(request)
 
 
 def input_error(error: ValidationError, root: object) -> InputError:

@@ -105,11 +105,11 @@ def _stream_faults(case: Case, once: list[Event], message: Message, trace: Trace
     if clean:
         return _message_faults(streamed, message)
     faults = _text_fault("reasoning_content", streamed.reasoning, message.reasoning)
-    if "cut" not in case.tags:
+    if "malformed" in case.tags:
         return faults
     faults += _text_fault("content", streamed.content, message.content)
     rest = iter(streamed.tool_calls)
-    if not all(any(_same_call(call, other) for other in rest) for call in message.tool_calls):
+    if "cut" in case.tags and not all(any(_same_call(call, one) for one in rest) for call in message.tool_calls):
         faults.append(
             f"calls of the one-shot parse are missing: {streamed.tool_calls!r} against {message.tool_calls!r}"
         )

@@ -299,6 +299,7 @@ class ThinkMachine(Machine):
         size = len(state.get("buffer", ""))
         if max(state.get("ahead", 0), state.get("begin", 0)) > size:
             return "field 'ahead' or 'begin' points outside the buffer"
-        if state.get("scan") and not check_scan_state(state["scan"]):
+        scan = state.get("scan", "")
+        if not check_scan_state(scan) if scan else state.get("phase") == "json":
             return "field 'scan' is no state of the scanner"
         return None

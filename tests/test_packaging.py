@@ -53,6 +53,13 @@ completion = derenderer.derender_chat({
 print(json.dumps(completion["choices"][0]["message"]))
 """
 
+SERVE = """
+from derender_server.app import create_app
+from derender_server.settings import Settings
+app = create_app(Settings(model="demo"))
+print(*sorted(route.path for route in app.routes), sep="\\n")
+"""
+
 
 class Environment:
     """A virtual environment, used from an empty directory."""
@@ -199,6 +206,11 @@ def test_folders_of_the_repository_cannot_be_imported(environment: Environment, 
 def test_the_demo_model_works_as_installed(installed: Environment) -> None:
     message = json.loads(installed.script(ROUND_TRIP))
     assert message == {"role": "assistant", "content": "Hi.", "reasoning": "Hm."}
+
+
+def test_the_demo_server_starts_as_installed(installed: Environment) -> None:
+    paths = installed.script(SERVE).splitlines()
+    assert {"/v1/chat/completions/derender", "/inference/v1/generate", "/docs", "/health"} <= set(paths)
 
 
 def test_dependencies_stay_small(installed: Environment) -> None:

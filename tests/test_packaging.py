@@ -24,7 +24,7 @@ SOURCES = {
     "derender_plugins": ROOT / "derender_plugins",
     "derender_server": ROOT / "server" / "derender_server",
 }
-DEV_ONLY = {"transformers", "openai", "hypothesis", "pytest", "_pytest", "mypy", "build"}
+DEV_ONLY = {"transformers", "openai", "anthropic", "hypothesis", "pytest", "_pytest", "mypy", "build"}
 LARGEST_ENVIRONMENT = 150 * 10**6
 
 IMPORT_ALL = f"""

@@ -56,6 +56,7 @@ from derender_core.replay import FeedParser, ReplayPlugin, replay
 from derender_core.schema_values import parameter_schema, schema_types, typed_value
 from derender_core.stop import StopStrings
 from derender_core.stream import Stream
+from derender_core.stream_setup import StreamSetup
 from derender_core.structural_tag import call_tag, call_tags, offered_tools
 from derender_core.tagged_call import TaggedCallMachine
 from derender_core.think import ThinkMachine
@@ -103,6 +104,7 @@ __all__ = [
     "Step",
     "StopStrings",
     "Stream",
+    "StreamSetup",
     "TagHead",
     "TaggedCallMachine",
     "TemplateError",

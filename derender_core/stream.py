@@ -7,8 +7,7 @@ the same code runs, so the two agree by construction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from derender_core.detokenize import Decoded
 from derender_core.errors import StateError
@@ -17,6 +16,7 @@ from derender_core.inputs import Delta, ParseContext, Special
 from derender_core.pipeline import Pipeline
 from derender_core.reasoning_tokens import ReasoningTokens
 from derender_core.stop import StopStrings
+from derender_core.stream_setup import StreamSetup
 from derender_core.tokenizer import ModelTokenizer
 
 __all__ = ["Stream"]
@@ -65,21 +65,31 @@ class Stream:
         stop: StopStrings | None = None,
         state: dict[str, Any] | None = None,
     ) -> None:
-        self._pipeline = pipeline or Pipeline()
-        self._stop = stop if stop is not None and stop.strings else None
-        context = context or ParseContext()
-        markers = tokenizer.added_token_ids(self._pipeline.special_tokens(context))
-        if markers:
-            context = replace(context, has_token_ids=True)
-        self._detokenizer = tokenizer.detokenizer(markers if skip_special_tokens else None)
+        setup = StreamSetup(tokenizer, pipeline, context, skip_special_tokens=skip_special_tokens, stop=stop)
+        self._start(setup, prompt_token_ids, state)
+
+    @classmethod
+    def of(
+        cls,
+        setup: StreamSetup,
+        *,
+        prompt_token_ids: Sequence[int] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Self:
+        """A stream of a request whose setup was kept. Arguments and errors are those of ``Stream``."""
+        stream = cls.__new__(cls)
+        stream._start(setup, prompt_token_ids, state)
+        return stream
+
+    def _start(self, setup: StreamSetup, prompt_token_ids: Sequence[int] | None, state: dict[str, Any] | None) -> None:
+        self._pipeline, self._stop, self._detokenizer = setup.pipeline, setup.stop, setup.detokenizer
         if state is None:
-            prompt = tokenizer.prompt(prompt_token_ids) if prompt_token_ids is not None else None
-            self._context = self._pipeline.open(context, prompt)
+            self._context = setup.open(prompt_token_ids)
             self._detokenizing = self._detokenizer.start(prompt_token_ids)
             state = {}
         else:
             self._check(state)
-            self._context = replace(self._pipeline.resume(context), reasoning_open=state.get(_OPEN))
+            self._context = setup.resume(state.get(_OPEN))
             self._detokenizing = state.get(_DETOKENIZER) or {}
         self._parsing: dict[str, Any] | None = state.get(_PARSERS)
         self._counter = ReasoningTokens(state.get(_REASONING, 0), state.get(_PENDING, []))
@@ -117,10 +127,10 @@ class Stream:
         """
         decoded, self._detokenizing = self._detokenizer.push(self._detokenizing, token_ids, final=final)
         self.decoded = decoded
+        if self._pipeline.reasoning is not None and self.stopped is None:  # what follows a stop string is nothing
+            self._counter.add(decoded.lengths)
         text, specials = self._cut(decoded, final) if self._stop else (decoded.text, decoded.specials)
         self.output_tokens += len(token_ids)
-        if self._pipeline.reasoning is not None:
-            self._counter.add(decoded.lengths)
         if not text and not final:
             return []
         step = self._pipeline.parse_delta(self._parsing, Delta(text, specials, final, finish_reason), self._context)
@@ -142,6 +152,10 @@ class Stream:
         )
         text, self._held, self.stopped = self._stop.push(self._held, decoded.text, free=free, final=final)
         size = len(text)
+        split = next((mark.start for mark in marks if mark.start < size < mark.end), None)
+        if split is not None and self.stopped is None:  # a special token goes out whole, as one delta would give it
+            text, self._held = text[:split], text[split:] + self._held
+            size = split
         self._marks = tuple(Special(low - size, high - size, token) for low, high, token in marks if low >= size)
         return text, tuple(mark for mark in marks if mark.end <= size)
 
@@ -179,8 +193,11 @@ class Stream:
                 raise StateError(f"stream_state has a part {key!r} of the wrong type; send it back as it was given")
         if any(not 0 <= state.get(key, 0) < 1 << 40 for key in (_TOKENS, _REASONING)):
             raise StateError("stream_state has a count out of range; send it back as it was given")
-        marks = state.get(_MARKS, [])
-        if not all(isinstance(mark, list) and len(mark) == 3 and all(type(n) is int for n in mark) for mark in marks):
+        if (self._stop is None and not state.keys().isdisjoint((_HELD, _MARKS, _STOPPED))) or (
+            self._stop is not None and state.get(_STOPPED, self._stop.strings[0]) not in self._stop.strings
+        ):
+            raise StateError("stream_state was made with other stop strings; send the same with every chunk")
+        if not _are_marks(state.get(_MARKS, []), len(state.get(_HELD, ""))):
             raise StateError("stream_state has marks that are no marks; send it back as it was given")
         if not all(type(length) is int and abs(length) < 1 << 40 for length in state.get(_PENDING, [])):
             raise StateError("stream_state has lengths that are no lengths; send it back as it was given")
@@ -189,3 +206,13 @@ class Stream:
         )
         if wrong:
             raise StateError(f"stream_state does not fit this server's model and parsers: {wrong}")
+
+
+def _are_marks(marks: list[object], size: int) -> bool:
+    return all(
+        isinstance(mark, list)
+        and len(mark) == 3
+        and all(type(number) is int for number in mark)
+        and 0 <= mark[0] <= mark[1] <= size
+        for mark in marks
+    )

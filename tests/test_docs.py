@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import derender_core
 from derender_core import HookSpecs, list_parsers
 from derender_core.testing import Case, assert_case
 from derender_server.app import create_app
@@ -200,6 +201,12 @@ def test_every_route_is_documented_and_no_other() -> None:
 def test_every_error_status_is_documented() -> None:
     rows = table_after(read("docs", "wire.md"), "| status |")
     assert {int(row[0]): code(row[1])[0] for row in rows} == ERROR_TYPES
+
+
+def test_every_base_of_parsers_is_in_the_architecture() -> None:
+    bases = {name for name in derender_core.__all__ if name.endswith("Machine")}
+    documented = {code(row[0])[0] for row in table_after(read("docs", "architecture.md"), "| base |")}
+    assert bases <= documented
 
 
 def test_ci_runs_the_command_that_the_readme_names() -> None:

@@ -1,8 +1,8 @@
 """``ForcedCallMachine``: bare JSON where the request forced a call and the engine used a generic JSON grammar.
 
-With ``tool_choice`` ``"required"`` such an engine writes a list of ``{"name", "parameters" | "arguments"}`` objects,
-and with a named function the object of its arguments, in place of the model's own format. Anything else is handed on
-untouched to the tool parser.
+With ``tool_choice`` ``"required"`` such an engine writes a list of ``{"name", "parameters" | "arguments"}`` objects (or
+one or more of them by themselves), and with a named function the object of its arguments, in place of the model's own
+format. Anything else is handed on untouched to the tool parser.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ _CALL_KEYS = frozenset({"name", "type", "id", "function", *ARGUMENT_KEYS})
 
 @dataclass
 class ForcedCallMachine(JsonCallMachine):
-    """Bare JSON calls of a generic grammar."""
+    """Bare JSON calls of a generic grammar.
+
+    Args:
+        bare: the call objects stand by themselves, not in a list.
+    """
+
+    bare: bool = False
 
     trim = False
 
@@ -38,8 +44,9 @@ class ForcedCallMachine(JsonCallMachine):
         if self.name and char == "{":
             self.begin_value()
             self.body, self.phase = self.ahead, "key"
-        elif not self.name and char == "[":
-            self.ahead += 1
+        elif not self.name and char in ("[", "{"):
+            self.bare = char == "{"
+            self.ahead += not self.bare
             self.phase = "list"
         else:
             self._not_ours()
@@ -54,13 +61,13 @@ class ForcedCallMachine(JsonCallMachine):
 
     def read_list(self) -> NeedData | None:
         """The next element, or the end of the list."""
-        char = self.skip_blank("," if self.calls else "")
+        char = self.skip_blank("" if not self.calls else ",;" if self.bare else ",")
         if char == "{":
             self.begin_value()
             self.body, self.phase = self.ahead, "element"
         elif char == "":
             return self._wait()
-        elif char == "]" and self.calls:
+        elif char == "]" and self.calls and not self.bare:
             self.ahead += 1
             self._rest()
         else:
@@ -124,9 +131,11 @@ class ForcedCallMachine(JsonCallMachine):
         if progress == "more":
             return self._wait()
         text = self.body_text
-        native = parse_call(text, required=True) if progress == "done" else None
-        if native is not None and native.name == self.name:
-            self._not_ours()
+        call = parse_call(text, required=True) if progress == "done" else None
+        if call is not None and call.name == self.name:
+            self.bare = True
+            self._next()
+            self.call(call)
         else:
             self._take_arguments(normalize_arguments(text) if progress == "done" else None)
         return None

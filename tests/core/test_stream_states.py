@@ -118,14 +118,13 @@ def test_tampered_states_are_refused_or_parsed(tokenizer: ModelTokenizer, name: 
         tampered = _tamper(rng, state, fields)
         try:
             stream = _stream(tokenizer, name, mode, stop, tampered if tampered is not None else {})
-        except StateError as error:
-            assert "stream_state" in str(error)
+        except StateError:
             outcomes["refused"] += 1
             continue
         reason = rng.choice(("stop", "length", None))
         try:
             stream.push(rest[:3])
-            stream.state
+            assert isinstance(stream.state, dict)
             stream.push(rest[3:] if rng.random() < 0.5 else [], final=True, finish_reason=reason)
         except Exception as error:
             raise AssertionError(f"accepted, then {error!r}: {json.dumps(tampered)}") from error

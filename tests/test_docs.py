@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import inspect
 import json
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import derender_core
-from derender_core import HookSpecs, list_parsers
+from derender_core import Delta, HookSpecs, ParseContext, Step, list_parsers
 from derender_core.testing import Case, assert_case
 from derender_server.app import create_app
 from derender_server.errors import ERROR_TYPES
@@ -173,6 +174,12 @@ def test_every_hook_is_documented_with_its_signature(name: str) -> None:
 
 def test_only_hooks_that_exist_are_documented() -> None:
     assert sorted(re.findall(r"(?m)^## (derender_\w+)$", read("docs", "hooks.md"))) == HOOKS
+
+
+def test_all_that_a_parser_is_given_is_documented() -> None:
+    text = read("docs", "hooks.md")
+    fields = [field.name for given in (Delta, ParseContext, Step) for field in dataclasses.fields(given)]
+    assert [name for name in fields if not re.search(rf"`[^`]*\b{name}\b[^`]*`", text)] == []
 
 
 def test_every_flag_is_documented() -> None:

@@ -24,11 +24,13 @@ class CallIds:
         request_id: id of the response.
         choice: index of the choice.
         given: ids that another server gave already, by call index.
+        prefix: of the derived ids.
     """
 
     request_id: str
     choice: int
     given: Sequence[str] = ()
+    prefix: str = "call_"
 
     def of(self, call: int, prescribed: str | None) -> str:
         """The id of a call: the one given before, else the one the model's format prescribes, else a derived one."""
@@ -36,8 +38,12 @@ class CallIds:
             return self.given[call]
         if prescribed is not None:
             return prescribed
-        source = f"{self.request_id}\0{self.choice}\0{call}".encode(errors="surrogatepass")
-        return "call_" + hashlib.blake2b(source, digest_size=ID_BYTES).hexdigest()
+        return self.prefix + self.digest(call)
+
+    def digest(self, *place: object) -> str:
+        """24 hexadecimal digits for a place in the choice: the same at every retry, and another for every place."""
+        source = "\0".join(str(part) for part in (self.request_id, self.choice, *place)).encode(errors="surrogatepass")
+        return hashlib.blake2b(source, digest_size=ID_BYTES).hexdigest()
 
 
 def message_body(message: Message, options: ChatOptions, ids: CallIds) -> dict[str, Any]:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-from derender_core.errors import InputError
 from derender_core.message import fold_message
 from derender_server.chat import CallIds, chat_finish_reason, delta_body, message_body
-from derender_server.chat_options import ChatOptions, parse_context
+from derender_server.chat_options import ChatOptions
 from derender_server.chunks import ChunkInput, advance, begin
 from derender_server.deployment import Deployment
 from derender_server.logprobs import chat_logprobs
-from derender_server.sequence import Output, Request, check_chunk, check_response, run_whole
-from derender_server.stops import TextOptions
+from derender_server.prepared import PreparedRequests
+from derender_server.sequence import Output, check_chunk, check_response, run_whole
 from derender_server.stream_state import Envelope
 from derender_server.usage import check_prompt_tokens, stream_usage, usage_body
-from derender_server.wire.decode import decode_body, encode_fields
 from derender_server.wire.derender import (
     ChatRequestView,
     DerenderChatRequest,
@@ -29,9 +26,6 @@ from derender_server.wire.derender import (
 )
 
 __all__ = ["ChatDerenderer"]
-
-CACHED_REQUESTS = 128
-CACHED_BYTES = 16384
 
 
 class ChatDerenderer:
@@ -43,7 +37,7 @@ class ChatDerenderer:
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
-        self._cached_call = lru_cache(CACHED_REQUESTS)(self._call_of_json)
+        self._requests = PreparedRequests(deployment, ChatRequestView, "chat_request", lambda view: view)
 
     def completion(self, request: DerenderChatRequest) -> dict[str, Any]:
         """A chat completion, from an engine's whole response.
@@ -59,7 +53,7 @@ class ChatDerenderer:
         limits.check_ids(request.prompt_token_ids, "prompt_token_ids")
         prompt_tokens = check_prompt_tokens(request.prompt_tokens)
         check_response(response, limits, "generate_response")
-        call, options = self._call(request.chat_request, whole=True)
+        call, options = self._requests.of(request.chat_request, whole=True)
         prompt = request.prompt_token_ids if request.prompt_token_ids is not None else response.prompt_token_ids
         request_id = response.request_id or _fresh_id()
         outputs = [run_whole(call, choice, prompt) for choice in response.choices]
@@ -92,7 +86,7 @@ class ChatDerenderer:
         name = deployment.model.resolve_name(request.model)
         check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
-        call, options = self._call(request.chat_request, whole=False)
+        call, options = self._requests.of(request.chat_request, whole=False)
         given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, deployment.has_parser, "chatcmpl")
         codec = deployment.codec(parsers=True)
         envelope, output = advance(call, given, begin(given, codec), choice)
@@ -111,33 +105,6 @@ class ChatDerenderer:
             reasoning = deployment.reasoning_parser is not None
             body["usage"] = stream_usage(chunk.usage, envelope, request.prompt_tokens, reasoning=reasoning)
         return {"chunk": body, "stream_state": codec.write(envelope)}
-
-    def _call(self, view: ChatRequestView | None, *, whole: bool) -> tuple[Request, ChatOptions]:
-        if view is None:
-            if self._deployment.has_parser:
-                raise InputError(
-                    "chat_request is required because a parser is configured: without the request its markup would be "
-                    "shown as text",
-                    "chat_request",
-                )
-            return self._read_call(None, whole)
-        # Every chunk of a stream brings the same request. Making the key takes a tenth of what reading it again would.
-        key = encode_fields(view)
-        return self._cached_call(key, whole) if len(key) <= CACHED_BYTES else self._read_call(view, whole)
-
-    def _call_of_json(self, view: bytes, whole: bool) -> tuple[Request, ChatOptions]:
-        return self._read_call(decode_body(view, ChatRequestView), whole)
-
-    def _read_call(self, view: ChatRequestView | None, whole: bool) -> tuple[Request, ChatOptions]:
-        deployment = self._deployment
-        context = parse_context(
-            view,
-            default_kwargs=deployment.default_chat_template_kwargs,
-            stream_tool_calls="whole" if whole else deployment.stream_tool_calls,
-        )
-        text = TextOptions.of(view, "chat_request")
-        call = Request(deployment.model, deployment.limits, deployment.pipeline(context), context, text)
-        return call, ChatOptions.of(view, context, deployment.reasoning_field)
 
     def _choice(
         self, at: int, choice: GenerateChoice, output: Output, options: ChatOptions, ids: CallIds

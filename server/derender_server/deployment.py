@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from derender_core.inputs import ParseContext, StreamToolCalls
 from derender_core.pipeline import Pipeline
@@ -63,6 +63,10 @@ class Deployment:
     def codec(self, *, parsers: bool) -> StateCodec:
         """Writer and reader of stream states, of chats with their parsers or of completions without."""
         return self._chat_codec if parsers else self._completion_codec
+
+    def api_codec(self, wire: Literal["responses", "messages"]) -> StateCodec:
+        """Writer and reader of the stream states of another API, which are of no use to chats."""
+        return replace(self._chat_codec, wire=wire)
 
     @cached_property
     def plain(self) -> Pipeline:

@@ -44,6 +44,7 @@ class Envelope:
         reasoning: output tokens so far that were reasoning.
         pending: bytes of the character that the tokens so far leave unfinished.
         call_ids: ids that another server gave to calls of this stream, by call index.
+        api: what the events of the Responses or the Messages API need to know; that API reads it.
     """
 
     request_id: str
@@ -57,6 +58,7 @@ class Envelope:
     reasoning: int = 0
     pending: bytes = b""
     call_ids: tuple[str, ...] = ()
+    api: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +88,19 @@ class StateCodec:
         names: tool and reasoning parser that states are made under; ``""`` for none.
         max_bytes: states that are longer as JSON are refused unread.
         secret: signs states; None leaves them unsigned.
+        wire: the API whose stream it is; ``""`` for completions and chat completions.
     """
 
     names: Names
     max_bytes: int
     secret: bytes | None = None
+    wire: str = ""
 
     def write(self, envelope: Envelope) -> dict[str, Any]:
         """The envelope as JSON-plain values. What has its default is left out."""
         state: dict[str, Any] = {"v": VERSION, "p": list(self.names), "i": envelope.request_id, "t": envelope.created}
+        if self.wire:
+            state["w"] = self.wire
         if envelope.core is not None:
             state["s"] = envelope.core
         if envelope.role_sent:
@@ -111,6 +117,8 @@ class StateCodec:
             state["b"] = envelope.pending.hex()
         if envelope.call_ids:
             state["k"] = list(envelope.call_ids)
+        if envelope.api:
+            state["a"] = envelope.api
         if self.secret is not None:
             state[SIGNATURE] = self._sign(state)
         return state
@@ -150,6 +158,10 @@ class StateCodec:
                 f"{list(self.names)!r}",
                 f"{PARAM}.p",
             )
+        if state.get("w", "") != self.wire:
+            raise StateError(
+                f"{PARAM} is of a stream of another API: {state.get('w', '')!r}, not {self.wire!r}", f"{PARAM}.w"
+            )
         core = state.get("s")
         if not isinstance(core, dict) and (core is not None or state.get("n")):
             raise _wrong("s", "an object")
@@ -168,6 +180,7 @@ class StateCodec:
             reasoning=_count(state, "q"),
             pending=_bytes(state, "b"),
             call_ids=_ids(state, "k"),
+            api=_object(state, "a"),
         )
 
     def _sign(self, state: Mapping[str, Any]) -> str:
@@ -215,6 +228,13 @@ def _flag(state: Mapping[str, Any], key: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise _wrong(key, "true or false")
     return value is True
+
+
+def _object(state: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    value = state.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise _wrong(key, "an object")
+    return value
 
 
 def _bytes(state: Mapping[str, Any], key: str) -> bytes:

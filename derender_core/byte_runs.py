@@ -51,6 +51,11 @@ class ByteLevelTail:
         tail._from_prompt = bool(tail._pending)
         return tail
 
+    @property
+    def holds(self) -> bool:
+        """Whether the next ordinary token's text is not simply its own."""
+        return bool(self._pending)
+
     def feed(self, token_id: int) -> str:
         """Text that became certain with this id."""
         text = self._table.texts[token_id]
@@ -153,6 +158,11 @@ class PieceTail:
     def _text(self, token_id: int) -> str | None:
         text = self._table.texts[token_id]
         return self._table.specials.get(token_id) if text is None else text
+
+    @property
+    def holds(self) -> bool:
+        """Whether the next ordinary token's text is not simply its own."""
+        return bool(self._first or self._strip or self._run or self._mode)
 
     def feed(self, token_id: int) -> str:
         """Text that became certain with this id."""

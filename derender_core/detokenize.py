@@ -10,7 +10,7 @@ Nothing is ever cleaned up (``clean_up_tokenization_spaces``): that loses text, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from derender_core.byte_runs import ByteLevelTail, PieceTail
 from derender_core.errors import TokenIdError
@@ -56,10 +56,10 @@ class Detokenizer:
 
     def __init__(self, tokenizer: ModelTokenizer, *, visible: frozenset[int] | None) -> None:
         self._tokenizer = tokenizer
-        self._texts = tokenizer.table.texts
         self._tail: type[ByteLevelTail | PieceTail | TokenWindow] = _TAILS[tokenizer.table.shape.kind]
         self._reported = tokenizer.added_ids if visible is None else visible
         self._dropped: frozenset[int] = frozenset() if visible is None else tokenizer.special_ids - visible
+        self._plain = _without(tokenizer.table.texts, self._reported)
 
     def start(self, prompt_token_ids: Sequence[int] | None) -> dict[str, Any]:
         """The state before the output of a model that was given this prompt.
@@ -92,36 +92,57 @@ class Detokenizer:
         """
         if token_ids and min(token_ids) < 0:
             raise TokenIdError(_NEGATIVE.format(min(token_ids)), "token_ids")
-        if not state and self._reported.isdisjoint(token_ids):
-            texts = self._texts
-            try:
-                pieces = [texts[token_id] for token_id in token_ids]
-                # An id that needs care has no text, and join refuses it.
-                return Decoded("".join(pieces), (), [len(piece) for piece in pieces]), state  # type: ignore[arg-type]
-            except (IndexError, TypeError):
-                pass
-        return self._push_each(state, token_ids, final=final)
+        pieces = self._pieces(token_ids)
+        if state or None in pieces:
+            return self._push_with_care(state, token_ids, pieces, final=final)
+        texts = cast("list[str]", pieces)
+        return Decoded("".join(texts), (), list(map(len, texts))), state
 
-    def _push_each(
-        self, state: dict[str, Any], token_ids: Sequence[int], *, final: bool
+    def _pieces(self, token_ids: Sequence[int]) -> list[str | None]:
+        """The text of each id that is looked up, None for each that needs care."""
+        plain = self._plain
+        try:
+            return [plain[token_id] for token_id in token_ids]
+        except IndexError:
+            size = len(plain)
+            return [plain[token_id] if token_id < size else None for token_id in token_ids]
+
+    def _push_with_care(
+        self, state: dict[str, Any], token_ids: Sequence[int], pieces: list[str | None], *, final: bool
     ) -> tuple[Decoded, dict[str, Any]]:
+        """Fill in the texts of the ids that need care, and of those behind which something is held back."""
         tail = self._tail(self._tokenizer, state)
         dropped, reported, size = self._dropped, self._reported, self._tokenizer.size
-        texts: list[str] = []
-        specials: list[Special] = []
-        at = 0
-        for token_id in token_ids:
+        marked: list[int] = []
+        pieces.append(None)  # where the last stretch of looked-up texts ends
+        at = 0 if tail.holds else pieces.index(None)
+        while at < len(token_ids):
+            token_id = token_ids[at]
             text = "" if token_id >= size or token_id in dropped else tail.feed(token_id)
-            texts.append(text)
+            pieces[at] = text
             if token_id in reported and text:
-                start = len(text) - self._own_length(token_id, text)
-                if start < len(text):
-                    specials.append(Special(at + start, at + len(text), token_id))
-            at += len(text)
-        lengths = [len(text) for text in texts]
+                marked.append(at)
+            at = at + 1 if tail.holds else pieces.index(None, at + 1)
+        del pieces[-1]
+        texts = cast("list[str]", pieces)
+        lengths = list(map(len, texts))
+        specials = self._specials(token_ids, texts, marked)
         if final:
             texts.append(tail.flush())
-        return Decoded("".join(texts), tuple(specials), lengths), {} if final else tail.state()
+        return Decoded("".join(texts), specials, lengths), {} if final else tail.state()
+
+    def _specials(self, token_ids: Sequence[int], texts: Sequence[str], marked: Sequence[int]) -> tuple[Special, ...]:
+        """Where in the text the tokens at the ``marked`` places stand."""
+        specials: list[Special] = []
+        at = end = 0
+        for place in marked:
+            text = texts[place]
+            at += sum(map(len, texts[end:place]))
+            own = self._own_length(token_ids[place], text)
+            if own:
+                specials.append(Special(at + len(text) - own, at + len(text), token_ids[place]))
+            at, end = at + len(text), place + 1
+        return tuple(specials)
 
     def _own_length(self, token_id: int, text: str) -> int:
         """How many characters at the end of ``text`` are the token's own; 0 when it cannot be told."""
@@ -143,3 +164,13 @@ class Detokenizer:
         if not isinstance(state, dict):
             return "it must be an object"
         return self._tail.check_state(self._tokenizer, state)
+
+
+def _without(texts: list[str | None], token_ids: frozenset[int]) -> list[str | None]:
+    """The table with None for these ids; the table itself when nothing changes."""
+    found = [token_id for token_id in token_ids if token_id < len(texts) and texts[token_id] is not None]
+    if found:
+        texts = texts.copy()
+        for token_id in found:
+            texts[token_id] = None
+    return texts

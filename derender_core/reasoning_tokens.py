@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 
 from derender_core.hookspecs import Span
 
@@ -36,16 +38,20 @@ class ReasoningTokens:
 
     def count(self, spans: Sequence[Span]) -> None:
         """Stretches of text were understood."""
-        tokens, at = self._tokens, 0
+        tokens = self._tokens
+        ends = list(accumulate(map(abs, tokens)))
+        at = position = 0
         for inside, characters in spans:
-            while characters and at < len(tokens):
-                length = tokens[at]
-                if length >= 0:
-                    self.total += inside
-                size = abs(length)
-                if size > characters:
-                    tokens[at] = characters - size
-                    break
-                characters -= size
-                at += 1
+            if not characters or at == len(tokens):
+                continue
+            position += characters
+            reached = bisect_left(ends, position, at)
+            in_part = reached < len(ends) and ends[reached] > position  # the span ends within this token
+            done = len(ends) if reached == len(ends) else reached if in_part else reached + 1
+            if inside:
+                begun = done + in_part
+                self.total += begun - at - (begun > at and tokens[at] < 0)
+            if in_part:
+                tokens[reached] = position - ends[reached]
+            at = done
         self._tokens = tokens[at:]

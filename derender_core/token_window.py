@@ -51,6 +51,11 @@ class TokenWindow:
     def _decode(self, token_ids: list[int]) -> str:
         return str(self._tokenizer.decode(token_ids, skip_special_tokens=False)) if token_ids else ""
 
+    @property
+    def holds(self) -> bool:
+        """Whether the next token's text is not simply its own: of these decoders that is never known."""
+        return True
+
     def feed(self, token_id: int) -> str:
         """Text that became certain with this id."""
         self._pending.append(token_id)

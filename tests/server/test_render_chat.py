@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from derender_core.errors import InputError
+from derender_core.events import Text
 from derender_core.hookspecs import State, Step, hookimpl
-from derender_core.inputs import Prompt
+from derender_core.inputs import Delta, Prompt
 from derender_core.pipeline import Pipeline
 from derender_core.registry import make_parser
 from derender_server.model import ServedModel, UnknownModelError
@@ -29,8 +30,8 @@ class ThinkParser:
     """A reasoning parser that only knows how prompts open and close reasoning."""
 
     @hookimpl
-    def derender_parse_delta(self, state: State | None) -> Step:
-        return Step(state or {}, ())
+    def derender_parse_delta(self, state: State | None, delta: Delta) -> Step:
+        return Step(state or {}, (Text(delta.text),) if delta.text else ())
 
     @hookimpl
     def derender_prompt_opens_reasoning(self, prompt: Prompt | None) -> bool | None:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from derender_core.errors import InputError, TokenIdError
+from derender_core.events import Text
 from derender_core.hookspecs import State, Step, hookimpl
-from derender_core.inputs import Tool
+from derender_core.inputs import Delta, Tool
 from derender_core.pipeline import Pipeline
 from derender_core.registry import make_parser
 from derender_server.limits import Limits
@@ -55,8 +56,8 @@ class TagParser:
     """A tool parser that only knows a grammar and a special token."""
 
     @hookimpl
-    def derender_parse_delta(self, state: State | None) -> Step:
-        return Step(state or {}, ())
+    def derender_parse_delta(self, state: State | None, delta: Delta) -> Step:
+        return Step(state or {}, (Text(delta.text),) if delta.text else ())
 
     @hookimpl
     def derender_special_tokens(self) -> tuple[str, ...]:

@@ -14,16 +14,25 @@ from derender_core.inputs import Tool, ToolChoice
 __all__ = ["call_tag", "call_tags", "offered_tools"]
 
 
-def call_tag(begin: str, tool: Tool, end: str) -> dict[str, Any]:
+def call_tag(begin: str, tool: Tool, end: str, *, style: str = "json") -> dict[str, Any]:
     """One way to write a call of ``tool``: ``begin``, its arguments, ``end``.
 
-    The arguments are held to the tool's schema only when the tool is strict.
+    The arguments are always held to be an object, and to the tool's schema only when the tool is strict.
+
+    Args:
+        begin: what stands in front of the arguments.
+        tool: the tool.
+        end: what stands behind them.
+        style: how they are written: ``"json"``, or one of the grammar backend's names for a layout with tags.
     """
-    schema: Mapping[str, Any] | bool = tool.parameters if tool.strict and tool.parameters is not None else True
+    schema: Mapping[str, Any] = {"type": "object"}
+    if tool.strict and tool.parameters is not None:
+        schema = tool.parameters
+    content = {"type": "json_schema", "json_schema": schema}
     return {
         "type": "tag",
         "begin": begin,
-        "content": {"type": "json_schema", "json_schema": schema},
+        "content": content if style == "json" else {**content, "style": style},
         "end": end,
     }
 

@@ -60,6 +60,7 @@ class Detokenizer:
         self._reported = tokenizer.added_ids if visible is None else visible
         self._dropped: frozenset[int] = frozenset() if visible is None else tokenizer.special_ids - visible
         self._plain = _without(tokenizer.table.texts, self._reported)
+        self._own_texts = {token_id: tokenizer.token_text(token_id) for token_id in self._reported}
 
     def start(self, prompt_token_ids: Sequence[int] | None) -> dict[str, Any]:
         """The state before the output of a model that was given this prompt.
@@ -146,7 +147,7 @@ class Detokenizer:
 
     def _own_length(self, token_id: int, text: str) -> int:
         """How many characters at the end of ``text`` are the token's own; 0 when it cannot be told."""
-        own = self._tokenizer.token_text(token_id)
+        own = self._own_texts[token_id]
         if text.endswith(own):
             return len(own)
         return len(text) if own.endswith(text) else 0  # the start of the sequence may be stripped

@@ -9,19 +9,24 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from derender_core.errors import InputError
 from derender_core.inputs import ParseContext
 from derender_core.pipeline import Pipeline
 from derender_core.registry import load_parser
+from derender_server.api_request import renamed
 from derender_server.chat_options import parse_context
 from derender_server.chat_template import ChatTemplates, ContentFormat, load_templates, special_token_variables
 from derender_server.limits import Limits
+from derender_server.messages_request import MESSAGES_NAMES, messages_to_chat
 from derender_server.model import ServedModel
 from derender_server.prompt_ids import PromptIds, completion_prompt_ids, encode_text, prompts_of, truncate
+from derender_server.responses_request import RESPONSES_NAMES, responses_to_chat
 from derender_server.sampling import chat_sampling, completion_sampling
 from derender_server.structured import chat_constraint, completion_constraint
 from derender_server.wire.decode import input_error
 from derender_server.wire.derender import ChatRequestView
 from derender_server.wire.generate import GenerateRequest, RenderedContext, SamplingParams
+from derender_server.wire.messages_api import MessagesRequest
 from derender_server.wire.requests import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -32,10 +37,12 @@ from derender_server.wire.requests import (
     TokenizeRequest,
     TokenizeResponse,
 )
+from derender_server.wire.responses_api import ResponsesRequest
 
 __all__ = ["Renderer"]
 
 M = TypeVar("M", bound=BaseModel)
+CHAT_PREFIX = "chatcmpl-"
 
 
 class Renderer:
@@ -145,7 +152,7 @@ class Renderer:
             parsers_need_special_tokens=self._parsers_need_special_tokens(context),
             structured_outputs=chat_constraint(chat, context, self.pipeline.tool),
         )
-        full_id = f"chatcmpl-{request_id or chat.request_id or uuid.uuid4().hex}"
+        full_id = f"{CHAT_PREFIX}{request_id or chat.request_id or uuid.uuid4().hex}"
         rendered = _generate_request(chat, full_id, name, prompt, sampling)
         if self.pipeline.reasoning is not None:
             # Where only the output can tell, reasoning may still come, and a grammar must wait for its end.
@@ -183,6 +190,26 @@ class Renderer:
             rendered.append(_generate_request(completion, full_id, name, ids, sampling))
         return rendered
 
+    def render_responses(
+        self, request: ResponsesRequest | Mapping[str, Any], *, request_id: str | None = None
+    ) -> GenerateRequest:
+        """Render an OpenAI Responses request, by way of the chat request that means the same.
+
+        Arguments and errors as for ``render_chat``.
+        """
+        asked = _read(ResponsesRequest, request)
+        return self._render_as_chat(responses_to_chat(asked), RESPONSES_NAMES, "resp_", request_id)
+
+    def render_messages(
+        self, request: MessagesRequest | Mapping[str, Any], *, request_id: str | None = None
+    ) -> GenerateRequest:
+        """Render an Anthropic Messages request, by way of the chat request that means the same.
+
+        Arguments and errors as for ``render_chat``.
+        """
+        asked = _read(MessagesRequest, request)
+        return self._render_as_chat(messages_to_chat(asked), MESSAGES_NAMES, "msg_", request_id)
+
     def tokenize(self, request: TokenizeRequest | Mapping[str, Any]) -> TokenizeResponse:
         """Tokenize a text, or messages as they would be rendered.
 
@@ -218,6 +245,16 @@ class Renderer:
         return DetokenizeResponse(prompt=self.model.tokenizer.decode(asked.tokens, skip_special_tokens=False))
 
     # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _render_as_chat(
+        self, chat: Mapping[str, Any], names: Mapping[str, str], prefix: str, request_id: str | None
+    ) -> GenerateRequest:
+        try:
+            rendered = self.render_chat(chat, request_id=request_id)
+        except InputError as error:
+            raise renamed(error, names) from error
+        rendered.request_id = prefix + rendered.request_id.removeprefix(CHAT_PREFIX)
+        return rendered
 
     def _context(self, request: TemplateFields) -> ParseContext:
         """The parsers' context, made as derender makes it, so that both see the same template variables."""

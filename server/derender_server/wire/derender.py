@@ -23,6 +23,7 @@ __all__ = [
     "GenerateResponse",
     "GenerateStreamChoice",
     "GenerateStreamResponse",
+    "TextRequestView",
     "TokenLogprob",
     "TopLogprob",
     "WireModel",
@@ -112,7 +113,7 @@ class GenerateStreamResponse(WireModel):
     prompt_token_ids: list[int] | None = None
 
 
-class _TextRequestView(WireModel):
+class TextRequestView(WireModel):
     """The fields of a request that change how ids become text."""
 
     model: str | None = None
@@ -126,7 +127,7 @@ class _TextRequestView(WireModel):
     n: int | None = None
 
 
-class ChatRequestView(_TextRequestView):
+class ChatRequestView(TextRequestView):
     """The original chat request, as far as derendering reads it. Send it whole: all else is ignored, unread."""
 
     tools: list[dict[str, Any]] | None = None
@@ -139,7 +140,7 @@ class ChatRequestView(_TextRequestView):
     top_logprobs: int | None = None
 
 
-class CompletionRequestView(_TextRequestView):
+class CompletionRequestView(TextRequestView):
     """The original completion request, as far as derendering reads it."""
 
     logprobs: int | None = None

@@ -3,6 +3,7 @@
 Everything that a parser author or a user of the library needs is here; the modules behind it are not public.
 """
 
+from derender_core.attribute_tags import AttributeTagMachine
 from derender_core.detokenize import Decoded, Detokenizer
 from derender_core.errors import (
     AmbiguousParserError,
@@ -26,6 +27,7 @@ from derender_core.events import (
     ToolCallStart,
     merge_events,
 )
+from derender_core.function_tags import FunctionTagMachine
 from derender_core.hookspecs import HookSpecs, Span, State, Step, hookimpl
 from derender_core.inputs import Delta, ParseContext, Prompt, Special, Tool, ToolChoice
 from derender_core.json_call import JsonCallMachine, Progress
@@ -37,8 +39,11 @@ from derender_core.json_text import (
     parse_calls,
     parse_object,
 )
+from derender_core.list_call import ListCallMachine
 from derender_core.machine import NEED_DATA, Machine, NeedData
+from derender_core.member_call import MemberCallMachine
 from derender_core.message import Message, ToolCall, fold_message
+from derender_core.pair_tags import PairTagMachine
 from derender_core.parameter_call import ParameterCallMachine, TagHead
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
@@ -66,6 +71,7 @@ from derender_core.tool_machine import ToolMachine
 __all__ = [
     "NEED_DATA",
     "AmbiguousParserError",
+    "AttributeTagMachine",
     "BrokenParserError",
     "Call",
     "Decoded",
@@ -74,14 +80,18 @@ __all__ = [
     "Detokenizer",
     "Event",
     "FeedParser",
+    "FunctionTagMachine",
     "HookSpecs",
     "InputError",
     "JsonCallMachine",
+    "ListCallMachine",
     "Machine",
     "MachinePlugin",
+    "MemberCallMachine",
     "Message",
     "ModelTokenizer",
     "NeedData",
+    "PairTagMachine",
     "ParameterCallMachine",
     "ParseContext",
     "Parser",

@@ -178,6 +178,16 @@ class Machine:
         at = bisect_left(marks, [start])
         return at < len(marks) and marks[at][0] == start and marks[at][1] == end
 
+    def is_cut(self, markers: tuple[str, ...], offset: int) -> bool:
+        """Whether the text ended for good within what may have been one of ``markers`` at ``offset``."""
+        return self.final and self.waiting - offset > 0 and self.cut_marker(markers, offset) == offset
+
+    def cut_marker(self, markers: tuple[str, ...], offset: int = 0) -> int:
+        """The offset of what may be the beginning of one of ``markers`` at the end of the text, else of that end."""
+        patterns, start, size = _compile(markers), self._at + offset, len(self.buffer)
+        match = patterns.partial.search(self.buffer, max(start, size - patterns.longest))
+        return (match.start() if match and not self.by_token else size) - self._at
+
     def take_until(self, *markers: str) -> tuple[str, str | None]:
         """Consume up to and including the first of ``markers``.
 

@@ -11,17 +11,17 @@ call's closer, when that is itself followed by what may follow a call. The tool'
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from derender_core.hookspecs import State
-from derender_core.json_text import Call, dump_json, normalize_arguments
 from derender_core.machine import NEED_DATA, NeedData
-from derender_core.region_machine import SectionMachine
-from derender_core.schema_values import parameter_schema, schema_types, typed_value
-from derender_core.tool_machine import BLANK
+from derender_core.member_call import MemberCallMachine
 
 __all__ = ["ParameterCallMachine", "TagHead"]
+
+_BLANK = re.compile(r"[ \t\r\n]*")
 
 
 class TagHead(NamedTuple):
@@ -39,33 +39,25 @@ class TagHead(NamedTuple):
 
 
 @dataclass
-class ParameterCallMachine(SectionMachine):
+class ParameterCallMachine(MemberCallMachine):
     """Base of tool parsers with a tag for each parameter.
 
     A subclass sets the markers and reads the heads of tags; what its format does differently with values it overrides.
 
     Args:
-        key: the parameter that is being read.
-        hint: what its tag says of the type of its value.
-        value: where its value, or its tag, begins.
-        pairs: the members of the arguments, as JSON text, that are not sent yet; begins with a comma when some are.
-        sent: whether the call was announced, so that it cannot be taken back.
+        value: where the value, or the tag, that is being read begins.
     """
 
     phase: str = "content"
-    key: str = ""
-    hint: str = ""
     value: int = 0
-    pairs: str = ""
-    sent: bool = False
 
     call_closers: ClassVar[tuple[str, ...]]
     parameter_openers: ClassVar[tuple[str, ...]]
     parameter_closers: ClassVar[tuple[str, ...]]
     head_end: ClassVar[str] = ">"
     """What ends the head of a tag."""
-    bare_calls: ClassVar[bool] = True
-    """Whether a call may stand outside of a section, when its function is offered."""
+    explicit: ClassVar[bool] = False
+    """Whether a call's tag is nothing else, even outside of a section; otherwise the function must be offered there."""
     unfinished_is_text: ClassVar[bool] = False
     """Whether a call that the model left open at a normal end is text; otherwise it is dropped."""
     noise: ClassVar[tuple[str, ...]] = ()
@@ -92,24 +84,13 @@ class ParameterCallMachine(SectionMachine):
             return None
         return (at + len(marker), True) if marker == self.head_end else (at, False)
 
-    def frame(self, value: str) -> str:
-        """A value without the white space that only frames it."""
-        return value
-
-    def json_value(self, value: str) -> str:
-        """The JSON text of a value, typed by the tool's schema."""
-        tool = self.context.tool(self.name)
-        parameters = tool.parameters if tool is not None else None
-        return typed_value(value, schema_types(parameter_schema(parameters, self.key), parameters))
-
     def ends_value(self, at: int, marker: str) -> bool | None:
         """Whether the marker at offset ``at`` of the region ends the value; None when what follows must tell."""
         behind = at + len(marker)
         if marker in self.parameter_closers:
             return self.follows(behind, (*self.parameter_openers, *self.call_closers), at_end=True)
         if marker in self.call_closers:
-            after = (*self.call_openers, *self.section_closers, *self.section_openers)
-            return self.follows(behind, after, at_end=self.ended_normally)
+            return self.follows(behind, self.after_call, at_end=self.ended_normally)
         return False
 
     @property
@@ -117,20 +98,16 @@ class ParameterCallMachine(SectionMachine):
         """The markers that may end a value."""
         return (*self.parameter_closers, *self.call_closers)
 
-    def whole_arguments(self, members: str) -> str:
-        """The arguments of a complete call, from its members."""
-        return normalize_arguments("{" + members + "}") or "{}"
-
-    def may_send(self) -> bool:
-        """Whether the parameter that was just read may be sent before the call is complete."""
-        return True
+    @property
+    def after_call(self) -> tuple[str, ...]:
+        """The markers that may follow a call."""
+        return (*self.call_openers, *self.section_closers, *self.section_openers, *self.ends_message)
 
     # -- text --------------------------------------------------------------------------------------------------------
 
     def read_content(self) -> NeedData | None:
         """Text until a section or a call begins. A section's closer without its opener is swallowed."""
-        calls = self.call_openers if self.bare_calls else ()
-        markers = (*self.section_openers, *calls, *self.section_closers, *self.noise, *self.ends_message)
+        markers = (*self.section_openers, *self.call_openers, *self.section_closers, *self.noise, *self.ends_message)
         count, marker = self.find(markers)
         self.content(self.take(count))
         if marker is None:
@@ -163,9 +140,14 @@ class ParameterCallMachine(SectionMachine):
         self.phase = "head"
 
     def forget_region(self) -> None:
-        """As ``RegionMachine.forget_region``, and the parameters."""
+        """As ``MemberCallMachine.forget_region``, and where the value begins."""
         super().forget_region()
-        self.key, self.hint, self.value, self.pairs, self.sent = "", "", 0, "", False
+        self.value = 0
+
+    @property
+    def certain(self) -> bool:
+        """Whether what stands here can only be a call."""
+        return self.explicit or bool(self.section)
 
     def read_head(self) -> NeedData | None:
         """The call's tag."""
@@ -174,27 +156,19 @@ class ParameterCallMachine(SectionMachine):
             return self._wait()
         end, well_formed = found
         head = self.call_head(self.peek(end)) if well_formed else None
-        if not self.section and (head is None or head.name not in self.context.tool_names):
-            self.content(self.take(self._opener_length()))  # it only looks like a call
+        if not self.certain and (head is None or head.name not in self.context.tool_names):
+            self.content(self.take(len(self.which(self.call_openers, 0) or " ")))  # it only looks like a call
             self.ahead, self.phase = 0, "content"
             self.forget_region()
         elif head is None:
             self.phase = "junk"
         else:
-            self.ahead, self.name, self.phase = end, head.name, "parameters"
-            self._announce()
-            if head.empty:
-                self._close()
-        return None
-
-    def _opener_length(self) -> int:
-        return len(self.which(self.call_openers, 0) or " ")
-
-    def _announce(self) -> None:
-        if self.context.stream_tool_calls == "arguments":
-            self.start_call(self.name)
-            self.sent = True
+            self.ahead, self.name, self.value, self.phase = end, head.name, 0, "parameters"
+            self.announce()
             self._consume()
+            if head.empty:
+                self.end_members()
+        return None
 
     def _consume(self) -> None:
         """Once a call is announced, its region is consumed as it is read."""
@@ -204,13 +178,14 @@ class ParameterCallMachine(SectionMachine):
 
     def read_parameters(self) -> NeedData | None:
         """The next parameter, or the call's closer."""
-        marker = self.which((*self.parameter_openers, *self.call_closers)) if self.skip_blank() else None
-        if marker is None:
+        markers = (*self.parameter_openers, *self.call_closers)
+        marker = self.which(markers) if self.skip_blank() else None
+        if marker is None or (not marker and self.is_cut(markers, self.ahead)):
             return self._wait()
         self._consume()
         self.ahead += len(marker)
         if marker in self.call_closers and marker:
-            self._close()
+            self.end_members()
         else:
             self.phase, self.value = ("key" if marker else "junk"), self.ahead - len(marker)
         return None
@@ -225,78 +200,59 @@ class ParameterCallMachine(SectionMachine):
         if head is None:
             self.phase = "junk"
             return None
-        self.key, self.hint, self.ahead = head.name, head.hint, end
+        self.ahead = end
         self._consume()
         self.value, self.phase = self.ahead, "value"
+        self.begin_member(head.name, head.hint)
         if head.empty:
-            self._add("")
+            self._end_value("")
         return None
 
     def read_value(self) -> NeedData | None:
         """A parameter's value."""
         at, marker = self.find(self.value_ends, self.ahead)
         self.ahead = at
-        if marker is None:
-            return self._wait()
-        ends = self.ends_value(at, marker)
-        if ends is None:
+        ends = self.ends_value(at, marker) if marker is not None else None
+        if marker is None or ends is None:
+            grown = self.grow_member(self.peek(at - self.value, self.value)) if self.grows else 0
+            self.skip(grown)
+            self.ahead -= grown
             return self._wait()
         if not ends:
             self.ahead = at + len(marker)
             return None
         if marker in self.parameter_closers:
             self.ahead = at + len(marker)
-        self._add(self.frame(self.peek(at - self.value, self.value)))
+        self._end_value(self.peek(at - self.value, self.value))
         return None
 
-    def _add(self, value: str) -> None:
-        member = f"{dump_json(self.key)}: {self.json_value(value)}"
-        self.phase = "parameters"
-        self.pairs = f"{self.pairs.rstrip(',')}, {member}" if self.pairs else member
-        if self.sent and self.may_send():
-            self._send_members()
+    def _end_value(self, value: str) -> None:
+        self.phase, self.value = "parameters", 0
+        self.add_member(value)
         self._consume()
-        self.value = 0
 
-    def _send_members(self) -> None:
-        """Send the members that are not sent yet; ``pairs`` then is a comma, which says that some were."""
-        lead = "" if self.pairs.startswith(",") else "{"
-        self.arguments(lead + self.pairs)
-        self.pairs = ","
+    def behind_blank(self, offset: int) -> int:
+        """Where the blank text at ``offset`` ends."""
+        return _BLANK.match(self.buffer, self._at + offset).end() - self._at  # type: ignore[union-attr]
 
-    def follows(self, offset: int, markers: tuple[str, ...], *, at_end: bool) -> bool | None:
-        """Whether one of ``markers`` stands at ``offset`` behind blank text; ``at_end`` when nothing does."""
-        at, size = self._at + offset, len(self.buffer)
-        while at < size and self.buffer[at] in BLANK:
-            at += 1
-        if at == size:
+    def follows(self, offset: int, markers: tuple[str, ...], *, at_end: bool | None) -> bool | None:
+        """Whether one of ``markers`` stands at ``offset`` behind blank text; None when that is not certain yet.
+
+        When the text ends for good there, or within what may have been such a marker, the answer is ``at_end``.
+        """
+        at = self.behind_blank(offset)
+        if at == self.waiting:
             return at_end if self.final else None
-        marker = self.which(markers, at - self._at)
+        marker = self.which(markers, at)
+        if marker == "" and self.is_cut(markers, at):
+            return at_end
         return None if marker is None else marker != ""
-
-    def _close(self) -> None:
-        self.phase = self.outside
-        if self.sent:
-            self._send_end()
-            self.end_region()
-            return
-        call = Call(self.name, self.whole_arguments(self.pairs))
-        self.end_region()
-        self.call(call)
-
-    def _send_end(self) -> None:
-        if self.pairs.startswith(","):
-            self.arguments("}" if self.pairs == "," else self.pairs + "}")
-        else:
-            self.arguments(self.whole_arguments(self.pairs))
-        self.end_call()
 
     # -- what is no call ---------------------------------------------------------------------------------------------
 
     def read_junk(self) -> NeedData | None:
         """A malformed call, until a marker ends it."""
-        ends = (*self.call_closers, *self.section_closers, *self.call_openers, *self.section_openers)
-        self.ahead, marker = self.find((*ends, *self.ends_message), self.ahead)
+        self.ahead, marker = self.find((*self.call_closers, *self.after_call), self.ahead)
         if marker is None:
             return self._wait()
         if marker in self.call_closers:
@@ -308,11 +264,19 @@ class ParameterCallMachine(SectionMachine):
     def _wait(self) -> NeedData | None:
         if not self.final:
             return NEED_DATA
-        only_head = self.phase == "head" and not self.section  # nobody knows yet whether it is a call
-        as_text = only_head or (self.unfinished_is_text and self.ended_normally and not self.sent)
+        as_text = not self.sent and self._unfinished_is_text()
         self.ahead, self.phase = self.waiting, self.outside
         self.end_region(as_text=as_text)
         return None
+
+    def _unfinished_is_text(self) -> bool:
+        """Whether the call that the output ends in is text: nobody knows that it is one, or it is malformed."""
+        if self.phase == "junk" or (self.phase == "head" and not self.certain):
+            return True
+        if not self.ended_normally:
+            return False
+        closed = (self.buffer.find(closer, self._at + self.value) >= 0 for closer in self.call_closers)
+        return self.unfinished_is_text or (self.phase == "value" and any(closed))
 
     @classmethod
     def check(cls, state: State) -> str | None:

@@ -138,9 +138,12 @@ class SectionMachine(RegionMachine):
         """The next call of the section, or its end."""
         markers = (*self.call_openers, *self.section_closers, *self.section_openers, *self.ends_message)
         count, marker = self.find(markers)
+        if marker is None and self.final:
+            count = self._end_of_noise(markers)
         self.section += self.take(count)
         if marker is None:
             if self.final:
+                self.skip(self.waiting)
                 self._end_section()
                 self.end_content()
             return NEED_DATA
@@ -153,10 +156,21 @@ class SectionMachine(RegionMachine):
             self.phase = "content"
         return None
 
+    def _end_of_noise(self, markers: tuple[str, ...]) -> int:
+        """Where the section ends that the output ends in: before a marker that was cut, unless all of it is text."""
+        cut = self.cut_marker(markers)
+        only_calls = self.good or not (self._inside + self.peek(cut)).strip(BLANK)
+        return cut if only_calls else self.waiting
+
+    @property
+    def _inside(self) -> str:
+        """The section's text without its opener."""
+        opener = next((opener for opener in self.section_openers if self.section.startswith(opener)), "")
+        return self.section[len(opener) :]
+
     def _end_section(self, closer: str = "") -> None:
         """Behind the last call only the section's closer makes noise of what follows."""
-        opener = next((opener for opener in self.section_openers if self.section.startswith(opener)), "")
-        inside = self.section[len(opener) :]
+        inside = self._inside
         if self.good:
             self.removed = True
             self.content("" if closer else inside)

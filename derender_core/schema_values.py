@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 from derender_core.json_text import dump_json, is_json, normalize_json
 from derender_core.python_values import python_json
 
-__all__ = ["ANY", "UNKNOWN", "parameter_schema", "schema_types", "typed_value"]
+__all__ = ["ANY", "UNKNOWN", "is_text", "parameter_schema", "schema_types", "typed_value"]
 
 Types = frozenset[str]
 
@@ -25,8 +26,11 @@ UNKNOWN: Final[Types] = frozenset()
 ANY: Final[Types] = frozenset({"null", "boolean", "integer", "number", "object", "array", "string"})
 """A schema that allows everything: its text is JSON if it spells JSON, else a string."""
 
+MAX_SCHEMAS: Final = 100
+"""Schemas looked at for one parameter; what lies behind allows everything. It bounds the depth, too."""
+
 MAX_HOPS: Final = 32
-"""References followed and unions entered below one parameter; schemas may refer to themselves."""
+"""References that lead to references."""
 
 _STRING: Final[Types] = frozenset({"string"})
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -38,19 +42,20 @@ _BLANK = " \t\r\n"
 
 def parameter_schema(parameters: Mapping[str, Any] | None, key: str) -> object:
     """The schema of one parameter, or None when the tool says nothing about it."""
-    return _property(parameters, key, parameters, MAX_HOPS)
+    return _property(parameters, key, parameters, set())
 
 
-def _property(schema: object, key: str, root: object, hops: int) -> object:
-    schema = _resolve(schema, root, hops)
-    if not isinstance(schema, Mapping) or hops <= 0:
+def _property(schema: object, key: str, root: object, seen: set[int]) -> object:
+    schema = _resolve(schema, root)
+    if not isinstance(schema, Mapping) or id(schema) in seen or len(seen) > MAX_SCHEMAS:
         return None
+    seen.add(id(schema))
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and key in properties:
         return properties[key]
     for union in ("allOf", "anyOf", "oneOf"):
         for branch in _branches(schema, union):
-            found = _property(branch, key, root, hops - 1)
+            found = _property(branch, key, root, seen)
             if found is not None:
                 return found
     extra = schema.get("additionalProperties")
@@ -64,13 +69,20 @@ def schema_types(schema: object, root: object = None) -> Types:
         schema: a JSON Schema; None is ``UNKNOWN``.
         root: the schema that local references (``#/...``) point into.
     """
-    return UNKNOWN if schema is None else _types(schema, root, MAX_HOPS)
+    return UNKNOWN if schema is None else _types(schema, root, {})
 
 
-def _types(schema: object, root: object, hops: int) -> Types:
-    schema = _resolve(schema, root, hops)
-    if not isinstance(schema, Mapping) or hops <= 0:
+def _types(schema: object, root: object, known: dict[int, Types]) -> Types:
+    schema = _resolve(schema, root)
+    if not isinstance(schema, Mapping) or len(known) > MAX_SCHEMAS:
         return ANY
+    if id(schema) not in known:
+        known[id(schema)] = UNKNOWN  # a schema that refers to itself adds nothing to its own types
+        known[id(schema)] = _own_types(schema, root, known)
+    return known[id(schema)]
+
+
+def _own_types(schema: Mapping[str, Any], root: object, known: dict[int, Types]) -> Types:
     types = ANY
     declared = schema.get("type")
     if isinstance(declared, str):
@@ -82,11 +94,10 @@ def _types(schema: object, root: object, hops: int) -> Types:
     if isinstance(schema.get("enum"), list):
         types &= _types_of(schema["enum"])
     for union in ("anyOf", "oneOf"):
-        branches = _branches(schema, union)
-        if branches:
-            types &= frozenset().union(*(_types(branch, root, hops - 1) for branch in branches))
+        branches = frozenset().union(*(_types(branch, root, known) for branch in _branches(schema, union)))
+        types &= branches or ANY
     for branch in _branches(schema, "allOf"):
-        types &= _types(branch, root, hops - 1)
+        types &= _types(branch, root, known) or ANY
     if declared is None and types == ANY:
         types = frozenset({"object"}) if "properties" in schema else types
         types = frozenset({"array"}) if "items" in schema and "properties" not in schema else types
@@ -95,6 +106,11 @@ def _types(schema: object, root: object, hops: int) -> Types:
     if schema.get("nullable") is True:
         types |= {"null"}
     return types or ANY
+
+
+def is_text(types: Types) -> bool:
+    """Whether a value of these types is a string, whatever its text."""
+    return types in (UNKNOWN, _STRING)
 
 
 def _branches(schema: Mapping[str, Any], union: str) -> list[object]:
@@ -120,18 +136,19 @@ def _type_of(value: object) -> str:
     return "array" if isinstance(value, (list, tuple)) else "object"
 
 
-def _resolve(schema: object, root: object, hops: int) -> object:
+def _resolve(schema: object, root: object) -> object:
     """Follow local references."""
-    while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and hops > 0:
+    for _ in range(MAX_HOPS):
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+            return schema
         reference = schema["$ref"]
         if not reference.startswith("#"):
             return {}
-        target = root
+        schema = root
         for part in reference[1:].split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            target = target.get(name) if isinstance(target, Mapping) else None
-        schema, hops = target, hops - 1
-    return schema
+            name = unquote(part).replace("~1", "/").replace("~0", "~")
+            schema = schema.get(name) if isinstance(schema, Mapping) else None
+    return {}
 
 
 def typed_value(text: str, types: Types) -> str:
@@ -141,7 +158,7 @@ def typed_value(text: str, types: Types) -> str:
         text: what the model wrote for the parameter.
         types: what its schema allows.
     """
-    if types in (UNKNOWN, _STRING):
+    if is_text(types):
         return dump_json(text)
     bare = text.strip(_BLANK)
     if types == ANY:
@@ -164,7 +181,8 @@ def typed_value(text: str, types: Types) -> str:
 def _typed_number(text: str, types: Types) -> str | None:
     if "integer" in types and _INTEGER.fullmatch(text):
         sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-        return sign + (digits.lstrip("0") or "0")
+        number = sign + (digits.lstrip("0") or "0")
+        return None if "string" in types and number != text else number  # "0815" is no number where it may be text
     if not _NUMBER.fullmatch(text):
         return None
     if "number" in types:

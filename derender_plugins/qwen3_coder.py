@@ -1,73 +1,57 @@
 """qwen3_coder: ``<function=NAME>`` with a ``<parameter=KEY>`` tag for each argument, in ``<tool_call>`` tags.
 
-Written by Qwen3-Coder, Qwen3-Coder-Next, Qwen3.5 and later, Nemotron 3, Step 3.5. docs/formats/qwen3_coder.md lists
-every rule.
+Written by Qwen3-Coder, Qwen3-Coder-Next, Qwen3.5 and later, Nemotron 3, Step 3.5, MiMo. docs/formats/qwen3_coder.md
+lists every rule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from derender_core import MachinePlugin, ParameterCallMachine, TagHead
+from derender_core import FunctionTagMachine, MachinePlugin, Tool, ToolChoice, call_tag, call_tags, offered_tools
 
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
-FUNCTION, FUNCTION_END = "<function=", "</function>"
-PARAMETER, PARAMETER_END = "<parameter=", "</parameter>"
 
 
 @dataclass
-class Qwen3Coder(ParameterCallMachine):
+class Qwen3Coder(FunctionTagMachine):
     """A tag for each parameter: Qwen3-Coder, Qwen3.5 and later, Nemotron 3, Step 3.5."""
 
     section_openers = (OPENER,)
     section_closers = (CLOSER,)
-    call_openers = (FUNCTION,)
-    call_closers = (FUNCTION_END,)
-    parameter_openers = (PARAMETER,)
-    parameter_closers = (PARAMETER_END,)
-    unfinished_is_text = True
-
-    @property
-    def value_ends(self) -> tuple[str, ...]:
-        """A parameter's tag ends a value too, where the closer is missing."""
-        return (PARAMETER_END, FUNCTION_END, PARAMETER)
-
-    def call_head(self, text: str) -> TagHead | None:
-        """``<function=NAME>``."""
-        return _head(text.removeprefix(FUNCTION))
-
-    def parameter_head(self, text: str) -> TagHead | None:
-        """``<parameter=KEY>``."""
-        return _head(text.removeprefix(PARAMETER))
-
-    def frame(self, value: str) -> str:
-        """The template puts exactly one newline on each side."""
-        return value.removeprefix("\n").removesuffix("\n")
-
-    def ends_value(self, at: int, marker: str) -> bool | None:
-        """Without its closer a value ends at a tag that begins a line."""
-        if marker == PARAMETER_END:
-            return super().ends_value(at, marker)
-        if at > self.value and self.peek(1, at - 1) != "\n":
-            return False
-        if marker == FUNCTION_END:
-            return self.follows(at + len(marker), (CLOSER,), at_end=self.ended_normally)
-        return self._is_parameter(at + len(marker))
-
-    def _is_parameter(self, at: int) -> bool | None:
-        """Whether the key that follows is a parameter of the tool, as far as its schema says."""
-        end, marker = self.find((">", "\n"), at)
-        if marker is None:
-            return False if self.final else None
-        tool = self.context.tool(self.name)
-        properties = tool.parameters.get("properties") if tool is not None and tool.parameters is not None else None
-        key = self.peek(end - at, at).strip()
-        return marker == ">" and (not properties or key in properties)
 
 
-def _head(text: str) -> TagHead | None:
-    name = text.removesuffix(">").strip()
-    return TagHead(name) if name else None
+@dataclass
+class MiMo(Qwen3Coder):
+    """As Qwen3-Coder, but newlines around a value belong to it: MiMo."""
+
+    framing = ""
 
 
-plugin = MachinePlugin(Qwen3Coder, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER, FUNCTION))
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """One tag a line, as the template writes it."""
+    tags = [
+        call_tag(f"{OPENER}\n<function={tool.name}>\n", tool, f"\n</function>\n{CLOSER}", style="qwen_xml")
+        for tool in offered_tools(tools, tool_choice)
+    ]
+    return call_tags(tags, tool_choice, separator="\n", triggers=(f"{OPENER}\n<function=",))
+
+
+def compact_structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """Without line breaks, which would belong to the values."""
+    tags = [
+        call_tag(f"{OPENER}<function={tool.name}>", tool, f"</function>{CLOSER}", style="qwen_xml")
+        for tool in offered_tools(tools, tool_choice)
+    ]
+    return call_tags(tags, tool_choice, separator="", triggers=(OPENER,))
+
+
+SPECIAL_TOKENS, OPENERS = (OPENER, CLOSER), (OPENER, "<function=")
+plugin = MachinePlugin(
+    Qwen3Coder, special_tokens=SPECIAL_TOKENS, tool_call_openers=OPENERS, structural_tag=structural_tag
+)
+mimo = MachinePlugin(
+    MiMo, special_tokens=SPECIAL_TOKENS, tool_call_openers=OPENERS, structural_tag=compact_structural_tag
+)

@@ -38,7 +38,7 @@ def find_faults(plugin: object) -> list[str]:
             near = difflib.get_close_matches(hook, HOOKS, n=1)
             faults.append(f"there is no hook {hook!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         else:
-            faults += [f"{hook}: {fault}" for fault in _signature_faults(plugin, hooks[name], hook, options)]
+            faults += [f"{hook}: {fault}" for fault in _signature_faults(plugin, name, hook, options)]
     forgotten = [name for name in hooks if name in HOOKS and name not in marked]
     faults += [f"{name} is not marked with @hookimpl, so it is never called" for name in forgotten]
     if not faults and not any(_implements(name, options) for name, options in marked.items()):
@@ -66,9 +66,8 @@ def _implements(name: str, options: Mapping[str, Any] | None) -> bool:
     return (options.get("specname") or name) == NEEDED and not (options.get("wrapper") or options.get("hookwrapper"))
 
 
-def _signature_faults(
-    plugin: object, function: Callable[..., Any], hook: str, options: Mapping[str, Any]
-) -> Iterator[str]:
+def _signature_faults(plugin: object, name: str, hook: str, options: Mapping[str, Any]) -> Iterator[str]:
+    function = getattr(plugin, name)  # as pluggy gets it, bound where it will be
     wrapper = options.get("wrapper") or options.get("hookwrapper")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         yield "it is async; parsers are synchronous and do no input or output"
@@ -81,17 +80,10 @@ def _signature_faults(
     except (TypeError, ValueError):
         yield "its signature cannot be read"
         return
-    static = _is_static(plugin, function)
-    if parameters and parameters[0].name == "self" and inspect.isclass(plugin) and not static:
+    if parameters and parameters[0].name == "self" and inspect.isclass(plugin):
         yield f"it needs an instance, but the entry point names the class {plugin.__name__}; name an instance of it"
         return
-    own = parameters if static or inspect.ismodule(plugin) else parameters[1:]
-    yield from _parameter_faults(own, hook)
-
-
-def _is_static(plugin: object, function: Callable[..., Any]) -> bool:
-    found = inspect.getattr_static(plugin, function.__name__, None)
-    return isinstance(found, staticmethod)
+    yield from _parameter_faults(parameters, hook)
 
 
 def _parameter_faults(parameters: list[inspect.Parameter], hook: str) -> Iterator[str]:

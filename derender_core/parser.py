@@ -95,6 +95,8 @@ class Parser:
 
     def extract(self, output: Delta, context: ParseContext) -> list[Event]:
         """Parse a whole output. See ``derender_extract``."""
+        if not self.extracts_itself:
+            return list(self.parse_delta(None, output, context).events)
         events = self._call("derender_extract", output=output, context=context)
         self._check_events("derender_extract", events)
         return list(events)

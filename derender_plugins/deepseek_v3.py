@@ -1,10 +1,10 @@
-"""deepseek_v3 (tools): fenced JSON between DeepSeek's call markers, in sections of calls.
+"""deepseek_v3 (tools), deepseek_v31: JSON between DeepSeek's call markers, in sections of calls.
 
     section := "<｜tool▁calls▁begin｜>" (call | noise)* ["<｜tool▁calls▁end｜>"]
     call    := "<｜tool▁call▁begin｜>" "function" "<｜tool▁sep｜>" name fence "<｜tool▁call▁end｜>"      V3-0324, R1
              | "<｜tool▁call▁begin｜>" name "<｜tool▁sep｜>" object "<｜tool▁call▁end｜>"               V3.1
 
-Written by DeepSeek R1 and V3. The marker characters are U+FF5C and U+2581.
+Written by DeepSeek R1, V3 and V3.1. The marker characters are U+FF5C and U+2581.
 docs/formats/deepseek_v3.md lists every rule.
 """
 
@@ -103,15 +103,21 @@ class DeepSeekV3(SectionMachine, TaggedCallMachine):
         char = self.skip_blank()
         if char == "":
             return self._wait()
-        if char == "{" and self.kind != "function":
-            self.name, self.phase = self.kind, "fence"
-            self._check_name()
-            return None
+        if self.kind != "function":
+            marker = self.which((CALL_END,))
+            if marker is None:
+                return self._wait()
+            if marker or char in '{"`':
+                self.name, self.phase = self.kind, "fence"
+                self._check_name()
+                return None
         end, marker = self.find(("\n", "`", "{", *self.ends), self.ahead)
         if marker is None:
             return self._wait()
         self.name, self.phase = self.peek(end - self.ahead, self.ahead).strip(), "fence"
         self.ahead = end
+        if self.kind != "function" and marker in self.ends:  # V3.1's layout, and no object
+            self.name = ""
         self._check_name()
         return None
 
@@ -191,8 +197,18 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
         call_tag(f"{CALL}function{SEPARATOR}{tool.name}\n{FENCE}json\n", tool, f"\n{FENCE}{CALL_END}")
         for tool in offered_tools(tools, tool_choice)
     ]
+    return _section(tags, tool_choice, separator="\n")
+
+
+def v31_structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """Sections of calls without a fence, as the V3.1 template writes them."""
+    tags = [call_tag(f"{CALL}{tool.name}{SEPARATOR}", tool, CALL_END) for tool in offered_tools(tools, tool_choice)]
+    return _section(tags, tool_choice, separator="")
+
+
+def _section(tags: list[dict[str, Any]], tool_choice: ToolChoice, *, separator: str) -> Mapping[str, Any] | None:
     forced = "required" if tool_choice == "auto" else tool_choice
-    calls = call_tags(tags, forced, separator="\n")
+    calls = call_tags(tags, forced, separator=separator)
     if calls is None:
         return None
     section = {"type": "tag", "begin": SECTION, "content": calls, "end": SECTION_END}
@@ -201,9 +217,13 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
     return call_tags([section], "auto", separator="", triggers=(SECTION,), excludes=("<think>", "</think>"))
 
 
-plugin = MachinePlugin(
+_SPECIAL = (SECTION, SECTION_END, CALL, CALL_END, SEPARATOR)
+_OPENERS = (SECTION, CALL)
+plugin = MachinePlugin(DeepSeekV3, special_tokens=_SPECIAL, tool_call_openers=_OPENERS, structural_tag=structural_tag)
+v31 = MachinePlugin(
     DeepSeekV3,
-    special_tokens=(SECTION, SECTION_END, CALL, CALL_END, SEPARATOR),
-    tool_call_openers=(SECTION, CALL),
-    structural_tag=structural_tag,
+    description="JSON calls in sections, with the name in front of the separator: DeepSeek V3.1.",
+    special_tokens=_SPECIAL,
+    tool_call_openers=_OPENERS,
+    structural_tag=v31_structural_tag,
 )

@@ -20,6 +20,8 @@ __all__ = ["Parser", "Slot", "make_parser"]
 
 Slot = Literal["tool", "reasoning"]
 
+Watcher = tuple[Callable[[], None], Callable[[], None]]
+
 # What an event must hold, by its class. Only what would break whoever reads the event; the laws ask for more.
 _IS_WELL_TYPED: Mapping[type, Callable[[Any], bool]] = {
     Text: lambda event: isinstance(event.text, str),
@@ -30,6 +32,10 @@ _IS_WELL_TYPED: Mapping[type, Callable[[Any], bool]] = {
     ToolCallArguments: lambda event: type(event.index) is int and isinstance(event.fragment, str),
     ToolCallEnd: lambda event: type(event.index) is int,
 }
+
+
+# A plugin that exits must not take the server with it.
+_FAILURES = (Exception, SystemExit)
 
 
 class Parser:
@@ -51,6 +57,8 @@ class Parser:
         self.slot, self.name, self.plugin = slot, name, plugin
         self.distribution, self.version = distribution, version
         self._failures: Counter[str] = Counter()
+        self._watchers: tuple[Watcher, ...] = ()
+        self._unmonitor: Callable[[], None] | None = None
         self._lock = threading.Lock()
         faults = find_faults(plugin)
         if faults:
@@ -82,7 +90,7 @@ class Parser:
         """Parse the next delta. See ``derender_parse_delta``."""
         try:
             step = self._parse_delta(state=state, delta=delta, context=context)
-        except Exception as error:
+        except _FAILURES as error:
             raise self._raised("derender_parse_delta", error) from error
         if step.__class__ is not Step:
             raise self._returned("derender_parse_delta", f"{type(step).__name__}, not a Step")
@@ -153,14 +161,35 @@ class Parser:
         Returns:
             A function that ends it.
         """
-        return self._manager.add_hookcall_monitoring(lambda *_: before(), lambda *_: after())
+        watcher = (before, after)
+        with self._lock:
+            if self._unmonitor is None:
+                self._unmonitor = self._manager.add_hookcall_monitoring(self._before, self._after)
+            self._watchers = (*self._watchers, watcher)
+
+        def end() -> None:
+            with self._lock:
+                self._watchers = tuple(one for one in self._watchers if one is not watcher)
+                if not self._watchers and self._unmonitor is not None:
+                    self._unmonitor()
+                    self._unmonitor = None
+
+        return end
+
+    def _before(self, *_: object) -> None:
+        for before, _after in self._watchers:
+            before()
+
+    def _after(self, *_: object) -> None:
+        for _before, after in self._watchers:
+            after()
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
     def _call(self, hook: str, **arguments: Any) -> Any:
         try:
             return getattr(self._hook, hook)(**arguments)
-        except Exception as error:
+        except _FAILURES as error:
             raise self._raised(hook, error) from error
 
     def _texts(self, hook: str, context: ParseContext) -> tuple[str, ...]:
@@ -182,7 +211,7 @@ class Parser:
             if not is_well_typed(event):
                 raise self._returned(hook, f"an event with fields of a wrong type: {event!r}")
 
-    def _raised(self, hook: str, error: Exception) -> ParserError:
+    def _raised(self, hook: str, error: BaseException) -> ParserError:
         self.count_failure(hook)
         return ParserError(f"{self} raised {type(error).__name__} in {hook}: {error}")
 
@@ -201,9 +230,12 @@ def make_parser(slot: Slot, name: str, plugin: object) -> Parser:
 
 
 def _are_spans(spans: object) -> bool:
-    return isinstance(spans, (tuple, list)) and all(
-        isinstance(span, tuple) and len(span) == 2 and type(span[0]) is bool and type(span[1]) is int for span in spans
-    )
+    if not isinstance(spans, (tuple, list)):
+        return False
+    for span in spans:  # a loop, since this runs for every token: a generator takes three times as long
+        if not (isinstance(span, tuple) and len(span) == 2 and type(span[0]) is bool and type(span[1]) is int):
+            return False
+    return True
 
 
 def _first_line(plugin: object) -> str:

@@ -345,15 +345,33 @@ def test_an_exception_is_an_error_that_names_the_parser_the_hook_and_the_cause()
     assert parser.failures["timeout"] == 1
 
 
-def test_calls_can_be_watched() -> None:
+def test_a_plugin_that_exits_is_an_error_too() -> None:
+    class Exiting:
+        @hookimpl
+        def derender_parse_delta(self, delta: Delta) -> Step:
+            raise SystemExit(delta.text)
+
+    with pytest.raises(ParserError, match="raised SystemExit"):
+        make_parser("tool", "mine", Exiting()).parse_delta(None, Delta("x"), ParseContext())
+
+
+def test_calls_can_be_watched_by_several() -> None:
     seen: list[str] = []
     parser = make_parser("tool", "mine", Echo())
-    stop = parser.watch(lambda: seen.append("before"), lambda: seen.append("after"))
-    parser.parse_delta(None, Delta("x"), ParseContext())
-    assert seen == ["before", "after"]
-    stop()
-    parser.parse_delta(None, Delta("x"), ParseContext())
-    assert seen == ["before", "after"]
+
+    def call() -> list[str]:
+        seen.clear()
+        parser.parse_delta(None, Delta("x"), ParseContext())
+        return list(seen)
+
+    end_first = parser.watch(lambda: seen.append("first before"), lambda: seen.append("first after"))
+    assert call() == ["first before", "first after"]
+    end_second = parser.watch(lambda: seen.append("second before"), lambda: seen.append("second after"))
+    assert call() == ["first before", "second before", "first after", "second after"]
+    end_first()
+    assert call() == ["second before", "second after"]
+    end_second()
+    assert call() == []
 
 
 # -- sources -----------------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def _decode(text: str) -> tuple[Any, bool] | None:
 
 def is_json(text: str) -> bool:
     """Whether the scanner takes the text for JSON; it bounds the depth, so that decoding cannot run out of stack."""
-    at, state = scan_json(text, 0, START)
+    at, state = scan_json(text + " ", 0, START)  # a number ends only where something else follows
     return state == DONE and not text[at:].strip(" \t\r\n")
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender_core import Call, dump_json, normalize_arguments, parse_call, parse_calls, parse_object
+from derender_core.json_text import is_json, normalize_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
@@ -203,3 +204,25 @@ def test_says_where_the_object_ends() -> None:
     assert parse_object(text, 4) == (CALL, text.index(";"))
     assert parse_object(text, 0) == (None, 0)
     assert parse_object('{"x": 1} {', 0) == (None, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("7", "7"),
+        (" -1.50e3\n", "-1.50e3"),
+        ("null", "null"),
+        ('"x"', '"x"'),
+        ('["a\nb"]', '["a\\nb"]'),
+        ("[1, {}]", "[1, {}]"),
+        ("7 8", None),
+        ("-", None),
+        ("1.", None),
+        ("NaN", None),
+        ("", None),
+    ],
+)
+def test_any_value_is_json(text: str, expected: str | None) -> None:
+    assert is_json(text) is (expected is not None)
+    if expected is not None:
+        assert (normalize_json(text) or "").strip() == expected

@@ -87,7 +87,7 @@ class ChatDerenderer:
         check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
         call, options = self._requests.of(request.chat_request, whole=False)
-        given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, deployment.has_parser, "chatcmpl")
+        given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, deployment.has_parser, "chatcmpl-")
         codec = deployment.codec(parsers=True)
         envelope, output = advance(call, given, begin(given, codec), choice)
         body: dict[str, Any] = {

@@ -121,7 +121,7 @@ def advance(
 
 
 def _new_envelope(given: ChunkInput) -> Envelope:
-    return Envelope(given.chunk.request_id or f"{given.id_prefix}-{uuid.uuid4().hex}", int(time.time()))
+    return Envelope(given.chunk.request_id or f"{given.id_prefix}{uuid.uuid4().hex}", int(time.time()))
 
 
 def _rebuild(request: Request, given: ChunkInput, form: ReplayForm) -> tuple[Envelope, Stream, list[Event]]:

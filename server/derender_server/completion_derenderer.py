@@ -91,7 +91,7 @@ class CompletionDerenderer:
         check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
         view = request.completion_request or NO_REQUEST
-        given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, False, "cmpl")
+        given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, False, "cmpl-")
         codec = deployment.codec(parsers=False)
         envelope, output = advance(self._call(view), given, begin(given, codec), choice)
         body: dict[str, Any] = {

@@ -8,13 +8,26 @@ from typing import Any
 
 from derender_core.inputs import StreamToolCalls
 from derender_core.registry import Parser, load_parser
+from derender_server.api_streams import MessagesStream, ResponsesStream
 from derender_server.chat_derenderer import ChatDerenderer
 from derender_server.chat_options import ReasoningField
 from derender_server.completion_derenderer import CompletionDerenderer
 from derender_server.deployment import Deployment
 from derender_server.limits import Limits
+from derender_server.messages_derenderer import MessagesDerenderer
 from derender_server.model import ServedModel
+from derender_server.responses_derenderer import ResponsesDerenderer
 from derender_server.streams import ChatStream, CompletionStream
+from derender_server.text_parser import TextParser
+from derender_server.wire.api_derender import (
+    DerenderMessagesRequest,
+    DerenderMessagesStreamRequest,
+    DerenderResponsesRequest,
+    DerenderResponsesStreamRequest,
+    MessagesRequestView,
+    ParseRequest,
+    ResponsesRequestView,
+)
 from derender_server.wire.decode import from_value
 from derender_server.wire.derender import (
     ChatRequestView,
@@ -73,6 +86,9 @@ class Derenderer:
         )
         self._chat = ChatDerenderer(deployment)
         self._completions = CompletionDerenderer(deployment)
+        self._responses = ResponsesDerenderer(deployment)
+        self._messages = MessagesDerenderer(deployment)
+        self._texts = TextParser(deployment)
 
     @classmethod
     def from_pretrained(
@@ -140,6 +156,52 @@ class Derenderer:
         """
         return self._completions.chunk(from_value(request, DerenderCompletionStreamRequest))
 
+    def derender_responses(self, request: DerenderResponsesRequest | Mapping[str, Any]) -> dict[str, Any]:
+        """An OpenAI Response, from an engine's whole response.
+
+        Raises:
+            InputError: the request is wrong; names the field.
+            ParserError: a parser failed; names it.
+        """
+        return self._responses.response(from_value(request, DerenderResponsesRequest))
+
+    def derender_responses_chunk(self, request: DerenderResponsesStreamRequest | Mapping[str, Any]) -> dict[str, Any]:
+        """``{"events", "stream_state"}``, from an engine's chunk and the state of the chunk before. Stateless.
+
+        Raises:
+            InputError: the request or its state is wrong; names the field. It is ``transcript`` when the chunk closes
+                an item or ends the stream and no transcript was given.
+            ParserError: a parser failed; names it.
+        """
+        return self._responses.events(from_value(request, DerenderResponsesStreamRequest))
+
+    def derender_messages(self, request: DerenderMessagesRequest | Mapping[str, Any]) -> dict[str, Any]:
+        """An Anthropic Message, from an engine's whole response.
+
+        Raises:
+            InputError: the request is wrong; names the field.
+            ParserError: a parser failed; names it.
+        """
+        return self._messages.message(from_value(request, DerenderMessagesRequest))
+
+    def derender_messages_chunk(self, request: DerenderMessagesStreamRequest | Mapping[str, Any]) -> dict[str, Any]:
+        """``{"events", "stream_state"}``, from an engine's chunk and the state of the chunk before. Stateless.
+
+        Raises:
+            InputError: the request or its state is wrong; names the field.
+            ParserError: a parser failed; names it.
+        """
+        return self._messages.events(from_value(request, DerenderMessagesStreamRequest))
+
+    def parse(self, request: ParseRequest | Mapping[str, Any]) -> dict[str, Any]:
+        """``{"message", "finish_reason"}``: the parsers on text that is already decoded.
+
+        Raises:
+            InputError: the request is wrong or the text too long; names the field.
+            ParserError: a parser failed; names it.
+        """
+        return self._texts.message(from_value(request, ParseRequest))
+
     def stream(
         self,
         chat_request: ChatRequestView | Mapping[str, Any] | None = None,
@@ -170,3 +232,27 @@ class Derenderer:
         """A completion stream that keeps its state; as ``stream``."""
         view = None if completion_request is None else from_value(completion_request, CompletionRequestView)
         return CompletionStream(self._completions, view, prompt_token_ids, prompt_tokens, model)
+
+    def stream_responses(
+        self,
+        responses_request: ResponsesRequestView | Mapping[str, Any] | None = None,
+        *,
+        prompt_token_ids: Sequence[int] | None = None,
+        prompt_tokens: int | None = None,
+        model: str | None = None,
+    ) -> ResponsesStream:
+        """A Response's stream that keeps its state and transcript: ``push(chunk)`` gives events. As ``stream``."""
+        view = None if responses_request is None else from_value(responses_request, ResponsesRequestView)
+        return ResponsesStream(self._responses, view, prompt_token_ids, prompt_tokens, model)
+
+    def stream_messages(
+        self,
+        messages_request: MessagesRequestView | Mapping[str, Any] | None = None,
+        *,
+        prompt_token_ids: Sequence[int] | None = None,
+        prompt_tokens: int | None = None,
+        model: str | None = None,
+    ) -> MessagesStream:
+        """A Message's stream that keeps its state: ``push(chunk)`` gives events. As ``stream``."""
+        view = None if messages_request is None else from_value(messages_request, MessagesRequestView)
+        return MessagesStream(self._messages, view, prompt_token_ids, prompt_tokens, model)

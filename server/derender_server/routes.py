@@ -12,7 +12,16 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
 
 from derender_server.services import Services
-from derender_server.wire import derender, generate, requests, responses
+from derender_server.wire import (
+    api_answers,
+    api_derender,
+    derender,
+    generate,
+    messages_api,
+    requests,
+    responses,
+    responses_api,
+)
 from derender_server.work import DERENDER_INLINE_BYTES, RENDER_INLINE_BYTES
 
 __all__ = ["HANDLERS"]
@@ -53,6 +62,42 @@ async def derender_completion(request: AnyRequest) -> Response[bytes]:
 
 
 @post(
+    "/v1/responses/derender",
+    status_code=200,
+    opt={
+        "body": (api_derender.DerenderResponsesRequest, api_derender.DerenderResponsesStreamRequest),
+        "answer": (api_answers.Response, api_answers.DerenderResponsesStreamResponse),
+    },
+)
+async def derender_responses(request: AnyRequest) -> Response[bytes]:
+    """Turn an engine's output into an OpenAI Response, or one of its chunks into events."""
+    return await _answer(request, _services(request).derender_responses, DERENDER_INLINE_BYTES)
+
+
+@post(
+    "/v1/messages/derender",
+    status_code=200,
+    opt={
+        "body": (api_derender.DerenderMessagesRequest, api_derender.DerenderMessagesStreamRequest),
+        "answer": (api_answers.Message, api_answers.DerenderMessagesStreamResponse),
+    },
+)
+async def derender_messages(request: AnyRequest) -> Response[bytes]:
+    """Turn an engine's output into an Anthropic Message, or one of its chunks into events."""
+    return await _answer(request, _services(request).derender_messages, DERENDER_INLINE_BYTES)
+
+
+@post(
+    "/parse",
+    status_code=200,
+    opt={"body": (api_derender.ParseRequest,), "answer": (api_answers.ParseResponse,)},
+)
+async def parse(request: AnyRequest) -> Response[bytes]:
+    """Turn a text that is already decoded into a message."""
+    return await _answer(request, _services(request).parse, DERENDER_INLINE_BYTES)
+
+
+@post(
     "/v1/chat/completions/render",
     status_code=200,
     opt={"body": (requests.ChatCompletionRequest,), "answer": (generate.GenerateRequest,)},
@@ -70,6 +115,26 @@ async def render_chat(request: AnyRequest) -> Response[bytes]:
 async def render_completion(request: AnyRequest) -> Response[bytes]:
     """Turn a completion request into requests for an engine that takes token ids, one for each prompt."""
     return await _answer(request, partial(_services(request).render_completion, request_id=_request_id(request)))
+
+
+@post(
+    "/v1/responses/render",
+    status_code=200,
+    opt={"body": (responses_api.ResponsesRequest,), "answer": (generate.GenerateRequest,)},
+)
+async def render_responses(request: AnyRequest) -> Response[bytes]:
+    """Turn an OpenAI Responses request into a request for an engine that takes token ids."""
+    return await _answer(request, partial(_services(request).render_responses, request_id=_request_id(request)))
+
+
+@post(
+    "/v1/messages/render",
+    status_code=200,
+    opt={"body": (messages_api.MessagesRequest,), "answer": (generate.GenerateRequest,)},
+)
+async def render_messages(request: AnyRequest) -> Response[bytes]:
+    """Turn an Anthropic Messages request into a request for an engine that takes token ids."""
+    return await _answer(request, partial(_services(request).render_messages, request_id=_request_id(request)))
 
 
 @post(
@@ -125,8 +190,13 @@ async def load(request: AnyRequest) -> Response[bytes]:
 HANDLERS: list[BaseRouteHandler] = [
     derender_chat,
     derender_completion,
+    derender_responses,
+    derender_messages,
     render_chat,
     render_completion,
+    render_responses,
+    render_messages,
+    parse,
     tokenize,
     detokenize,
     models,

@@ -16,10 +16,20 @@ from derender_server.chat_derenderer import ChatDerenderer
 from derender_server.completion_derenderer import CompletionDerenderer
 from derender_server.deployment import Deployment
 from derender_server.limits import Limits
+from derender_server.messages_derenderer import MessagesDerenderer
 from derender_server.model import ServedModel
 from derender_server.renderer import Renderer
+from derender_server.responses_derenderer import ResponsesDerenderer
 from derender_server.settings import Settings
-from derender_server.wire.decode import decode_either, decode_value
+from derender_server.text_parser import TextParser
+from derender_server.wire.api_derender import (
+    DerenderMessagesRequest,
+    DerenderMessagesStreamRequest,
+    DerenderResponsesRequest,
+    DerenderResponsesStreamRequest,
+    ParseRequest,
+)
+from derender_server.wire.decode import decode_body, decode_either, decode_value
 from derender_server.wire.derender import (
     DerenderChatRequest,
     DerenderChatStreamRequest,
@@ -71,6 +81,9 @@ class Services:
         )
         self._chat = ChatDerenderer(deployment)
         self._completions = CompletionDerenderer(deployment)
+        self._responses = ResponsesDerenderer(deployment)
+        self._messages = MessagesDerenderer(deployment)
+        self._texts = TextParser(deployment)
         self._renderer = Renderer(
             self.model,
             pipeline=Pipeline(tool_parser, reasoning_parser),
@@ -105,6 +118,24 @@ class Services:
             return _encode(self._completions.chunk(request))
         return _encode(self._completions.completion(request))
 
+    def derender_responses(self, body: bytes) -> bytes:
+        """``/v1/responses/derender``."""
+        request = decode_either(body, DerenderResponsesRequest, DerenderResponsesStreamRequest)
+        if request.stream:
+            return _encode(self._responses.events(request))
+        return _encode(self._responses.response(request))
+
+    def derender_messages(self, body: bytes) -> bytes:
+        """``/v1/messages/derender``."""
+        request = decode_either(body, DerenderMessagesRequest, DerenderMessagesStreamRequest)
+        if request.stream:
+            return _encode(self._messages.events(request))
+        return _encode(self._messages.message(request))
+
+    def parse(self, body: bytes) -> bytes:
+        """``/parse``."""
+        return _encode(self._texts.message(decode_body(body, ParseRequest)))
+
     def render_chat(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/chat/completions/render``."""
         rendered = self._renderer.render_chat(decode_value(body), request_id=request_id)
@@ -114,6 +145,16 @@ class Services:
         """``/v1/completions/render``."""
         rendered = self._renderer.render_completion(decode_value(body), request_id=request_id)
         return b"[" + b",".join(one.model_dump_json().encode() for one in rendered) + b"]"
+
+    def render_responses(self, body: bytes, request_id: str | None = None) -> bytes:
+        """``/v1/responses/render``."""
+        rendered = self._renderer.render_responses(decode_value(body), request_id=request_id)
+        return rendered.model_dump_json().encode()
+
+    def render_messages(self, body: bytes, request_id: str | None = None) -> bytes:
+        """``/v1/messages/render``."""
+        rendered = self._renderer.render_messages(decode_value(body), request_id=request_id)
+        return rendered.model_dump_json().encode()
 
     def tokenize(self, body: bytes) -> bytes:
         """``/tokenize``."""

@@ -20,8 +20,10 @@ __all__ = [
     "DerenderResponsesRequest",
     "DerenderResponsesStreamRequest",
     "MessagesRequestView",
+    "OneShotRequest",
     "ParseRequest",
     "ResponsesRequestView",
+    "StreamRequest",
     "Transcript",
 ]
 
@@ -58,7 +60,9 @@ class MessagesRequestView(TextRequestView):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-class _OneShot(WireModel):
+class OneShotRequest(WireModel):
+    """One-shot: a whole engine response, of one choice."""
+
     generate_response: GenerateResponse
     stream: Literal[False] | None = False
     model: str | None = None
@@ -66,7 +70,9 @@ class _OneShot(WireModel):
     prompt_token_ids: list[int] | None = None
 
 
-class _Streaming(WireModel):
+class StreamRequest(WireModel):
+    """Streaming: one engine chunk and the state of the chunk before."""
+
     generate_chunk: GenerateStreamResponse
     stream: Literal[True]
     model: str | None = None
@@ -84,13 +90,13 @@ class Transcript(WireModel):
     text: str = Field(default="", description="the deltas of the item that is open, joined")
 
 
-class DerenderResponsesRequest(_OneShot):
+class DerenderResponsesRequest(OneShotRequest):
     """One-shot: a whole engine response, to become a Response."""
 
     responses_request: ResponsesRequestView | None = None
 
 
-class DerenderResponsesStreamRequest(_Streaming):
+class DerenderResponsesStreamRequest(StreamRequest):
     """Streaming: one engine chunk and the state of the chunk before, to become events of a Response."""
 
     responses_request: ResponsesRequestView | None = None
@@ -99,13 +105,13 @@ class DerenderResponsesStreamRequest(_Streaming):
     )
 
 
-class DerenderMessagesRequest(_OneShot):
+class DerenderMessagesRequest(OneShotRequest):
     """One-shot: a whole engine response, to become a Message."""
 
     messages_request: MessagesRequestView | None = None
 
 
-class DerenderMessagesStreamRequest(_Streaming):
+class DerenderMessagesStreamRequest(StreamRequest):
     """Streaming: one engine chunk and the state of the chunk before, to become events of a Message."""
 
     messages_request: MessagesRequestView | None = None

@@ -103,7 +103,7 @@ def flags_table(file: Path) -> Iterator[str]:  # noqa: ARG001
 def _metavar(flag: click.Option) -> str:
     if isinstance(flag.type, click.Choice):
         return "{" + ",".join(flag.type.choices) + "}"
-    return {"integer": "N", "json": "JSON"}.get(flag.type.name, "TEXT")
+    return {"integer": "N", "float": "N", "json": "JSON"}.get(flag.type.name, "TEXT")
 
 
 def _escape(text: str) -> str:

@@ -12,9 +12,11 @@ from litestar.exceptions import HTTPException, NotAuthorizedException
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
+from derender_core.registry import Slot, load_parser
 from derender_server.demo.engine import demo_engine_handlers
 from derender_server.errors import answer_error
 from derender_server.openapi import document_handlers
+from derender_server.plugin_guard import PluginGuard
 from derender_server.routes import HANDLERS
 from derender_server.services import Services
 from derender_server.settings import Settings
@@ -35,7 +37,7 @@ def create_app(settings: Settings) -> Litestar:
         TemplateError: the chat template is not valid.
     """
     services = Services(settings)
-    work = Work(settings.renderer_num_workers)
+    work = Work(settings.renderer_num_workers, _plugin_guard(services.settings))
     handlers: list[BaseRouteHandler] = [*HANDLERS]
     if settings.is_demo:
         handlers += demo_engine_handlers(services.model)
@@ -50,6 +52,17 @@ def create_app(settings: Settings) -> Litestar:
         logging_config=None,
         request_max_body_size=settings.body_limit,
     )
+
+
+def _plugin_guard(settings: Settings) -> PluginGuard | None:
+    if settings.plugin_timeout is None:
+        return None
+    names: list[tuple[Slot, str | None]] = [
+        ("tool", settings.tool_call_parser),
+        ("reasoning", settings.reasoning_parser),
+    ]
+    parsers = [load_parser(slot, name) for slot, name in names if name]  # those that the services have
+    return PluginGuard(parsers, settings.plugin_timeout, settings.renderer_num_workers)
 
 
 def _key_guard(keys: tuple[str, ...]) -> Guard:

@@ -99,18 +99,44 @@ def serve(**values: Any) -> None:
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def parsers(as_json: bool) -> None:
+@click.option("--check", is_flag=True, help="Load each, ask it everything, let it parse, and say what is wrong.")
+def parsers(as_json: bool, check: bool) -> None:
     """List the installed parsers."""
     from derender_core.registry import list_parsers
 
+    if check:
+        sys.exit(_check_parsers(as_json))
     found = [asdict(info) for info in list_parsers()]
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
     rows = [(info["slot"], info["name"], f"{info['distribution']} {info['version']}", _line(info)) for info in found]
-    heads = ("SLOT", "NAME", "FROM", "DESCRIPTION")
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(3)]
-    for row in [heads, *rows]:
+    _print_table([("SLOT", "NAME", "FROM", "DESCRIPTION"), *rows])
+
+
+def _check_parsers(as_json: bool) -> int:
+    """Print what is wrong with each parser; the exit code."""
+    from derender_server.parser_check import check_parsers
+
+    found = list(check_parsers())
+    if as_json:
+        click.echo(json.dumps([finding.as_json() for finding in found], indent=2))
+    else:
+        rows = [("SLOT", "NAME", "FROM", "CHECK")]
+        for finding in found:
+            lines = [*finding.problems, *(f"note: {note}" for note in finding.notes)]
+            if not finding.problems:
+                lines.insert(0, "ok")
+            rows.append((finding.slot, finding.name, f"{finding.distribution} {finding.version}", lines[0]))
+            rows += [("", "", "", line) for line in lines[1:]]
+        _print_table(rows)
+    return 1 if any(finding.problems for finding in found) else 0
+
+
+def _print_table(rows: list[tuple[str, str, str, str]]) -> None:
+    """The first row is the heads; the last column is as wide as it is."""
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
         click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())
 
 

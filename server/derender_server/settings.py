@@ -64,6 +64,9 @@ class Settings(BaseModel):
     body_limit: int = Field(64 * 2**20, ge=1, description="Bytes of a request body.")
     state_secret: str | None = Field(None, repr=False, description="Sign stream states with this secret.")
     renderer_num_workers: int = Field(2, ge=1, description="Threads for long work, in each process.")
+    plugin_timeout: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Seconds that one call of a parser may take; no limit by default."
+    )
     workers: int = Field(1, ge=1, description="Processes that share the port.")
     log_level: Literal["critical", "error", "warning", "info", "debug"] = Field("info", description="What is logged.")
 

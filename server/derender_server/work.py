@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from derender_server.errors import OverloadedError
+from derender_server.plugin_guard import PluginGuard
 
 __all__ = ["DERENDER_INLINE_BYTES", "RENDER_INLINE_BYTES", "Work"]
 
@@ -31,12 +33,14 @@ class Work:
 
     Args:
         threads: how many threads long work has.
+        guard: does all work on threads that it watches, if parsers may take only so long.
 
     Attributes:
         active: requests that are being worked on.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, guard: PluginGuard | None = None) -> None:
+        self._guard = guard
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="derender")
         self._waiting = 0
         self._limit = threads * WAITING_PER_THREAD
@@ -52,9 +56,13 @@ class Work:
 
         Raises:
             OverloadedError: too much is waiting already.
+            ParserError: a parser took too long.
         """
         self.active += 1
         try:
+            if self._guard is not None:
+                answer: T = await self._guard.run(partial(work, body))
+                return answer
             if len(body) <= inline_bytes:
                 return work(body)
             return await self._on_thread(work, body)
@@ -72,4 +80,6 @@ class Work:
 
     def close(self) -> None:
         """Let running work end and drop what waits."""
+        if self._guard is not None:
+            self._guard.close()
         self._pool.shutdown(wait=False, cancel_futures=True)

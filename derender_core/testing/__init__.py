@@ -10,7 +10,10 @@ and what was expected.
 """
 
 from derender_core.testing.assert_laws import assert_laws, assert_samples, case_samples, soup_samples
-from derender_core.testing.cases import Case, CaseError, Expected, ExpectedCall, load_cases
+from derender_core.testing.cases import Case, CaseError, Expected, ExpectedCall, corpus_schema
+from derender_core.testing.check_case import CHECKS, CaseReport, CheckResult, check_case
+from derender_core.testing.compare import Match, differences, match, same_json
+from derender_core.testing.corpus import CorpusFault, load_cases, validate_corpus
 from derender_core.testing.cuts import (
     Cut,
     all_cuts,
@@ -35,19 +38,28 @@ from derender_core.testing.laws import (
     state_is_not_changed,
     state_survives_json,
 )
-from derender_core.testing.run import assert_case, differences, extract_case, run_case, same_json
+from derender_core.testing.open_case import OpenCase, open_case
+from derender_core.testing.run import assert_case, case_cuts, extract_case, run_case
+from derender_core.testing.selection import NoCasesError, cases_for, find_parser, pipeline_for
 from derender_core.testing.soup import find_markers, marker_soup, plain_text
 from derender_core.testing.trace import Failed, Parses, Trace, TraceStep, event_faults, feed
 
 __all__ = [
+    "CHECKS",
     "LAWS",
     "Case",
     "CaseError",
+    "CaseReport",
+    "CheckResult",
+    "CorpusFault",
     "Cut",
     "Expected",
     "ExpectedCall",
     "Failed",
     "Law",
+    "Match",
+    "NoCasesError",
+    "OpenCase",
     "Parses",
     "Sample",
     "Trace",
@@ -56,7 +68,11 @@ __all__ = [
     "assert_case",
     "assert_laws",
     "assert_samples",
+    "case_cuts",
     "case_samples",
+    "cases_for",
+    "check_case",
+    "corpus_schema",
     "cut_at",
     "cut_char",
     "cut_one",
@@ -72,10 +88,14 @@ __all__ = [
     "extract_is_the_stream",
     "feed",
     "find_markers",
+    "find_parser",
     "load_cases",
     "marker_soup",
+    "match",
     "never_raises",
     "no_text_is_lost",
+    "open_case",
+    "pipeline_for",
     "plain_text",
     "run_case",
     "same_json",
@@ -83,4 +103,5 @@ __all__ = [
     "state_is_bounded",
     "state_is_not_changed",
     "state_survives_json",
+    "validate_corpus",
 ]

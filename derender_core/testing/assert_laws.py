@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from derender_core.inputs import Delta, ParseContext, Tool
+from derender_core.inputs import Delta, ParseContext, Special, Tool
 from derender_core.pipeline import Pipeline
 from derender_core.registry import Parser
 from derender_core.testing.cases import Case
@@ -77,13 +78,14 @@ def case_samples(parser: Parser, cases: Sequence[Case]) -> Iterator[Sample]:
         alone = case.parsers.reasoning is None if parser.slot == "tool" else case.parsers.tool is None
         clean = alone and not {"cut", "malformed", "announced"} & set(case.tags)
         for context in _contexts(parser, tuple(Tool(tool.name, tool.parameters) for tool in case.tools)):
-            yield Sample(f"case {case}", case.whole, context, clean=clean)
+            request = replace(context, has_token_ids=bool(case.whole.specials))
+            yield Sample(f"case {case}", case.whole, request, clean=clean)
 
 
 def soup_samples(
     parser: Parser, cases: Sequence[Case] = (), *, soup: int = 100, seed: int = 0, markers: Sequence[str] = ()
 ) -> Iterator[Sample]:
-    """Seeded soups of the parser's markers and of pieces of its cases."""
+    """Seeded soups of the parser's markers and of pieces of its cases; in some, special tokens made the markers."""
     texts = [case.text for case in cases]
     contexts = list(_contexts(parser, _offered(cases)))
     declared = (*parser.tool_call_openers(contexts[0]), *parser.special_tokens(contexts[0]))
@@ -91,8 +93,17 @@ def soup_samples(
     for number in range(seed, seed + soup):
         text = marker_soup(number, known, texts)
         reason = ("stop", "length", "stop", None)[number % 4]
-        output = Delta(text, final=True, finish_reason=reason)
-        yield Sample(f"marker soup, seed {number}", output, contexts[number % len(contexts)])
+        specials = _specials(text, parser.special_tokens(contexts[0])) if number % 3 == 2 else ()
+        output = Delta(text, specials, final=True, finish_reason=reason)
+        context = replace(contexts[number % len(contexts)], has_token_ids=bool(specials))
+        yield Sample(f"marker soup, seed {number}", output, context)
+
+
+def _specials(text: str, tokens: Sequence[str]) -> tuple[Special, ...]:
+    """Most of the places where these texts stand, as if special tokens had made them; the others are look-alikes."""
+    pattern = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or "(?!)")
+    found = [match for match in pattern.finditer(text) if match.start() % 5]
+    return tuple(Special(*match.span(), 1000 + tokens.index(match[0])) for match in found)
 
 
 def _offered(cases: Sequence[Case]) -> tuple[Tool, ...]:

@@ -1,47 +1,31 @@
-"""Golden cases: one JSON object a line, each an output of a model and the message it must become.
+"""``Case``: an output of a model, and the message that it must become.
 
-Keys of a case (only ``id``, ``output`` and ``expected`` or ``any_of`` are needed):
-
-- ``id``: unique in its file.
-- ``parsers``: ``{"tool": NAME or null, "reasoning": NAME or null}``.
-- ``tools``: the functions offered, bare ``{"name", "parameters"}`` objects. None offered: no tool parsing.
-- ``tool_choice``: ``"auto"``, ``"none"``, ``"required"`` or ``"function:NAME"``.
-- ``template_kwargs``: the request's ``chat_template_kwargs``.
-- ``prompt``: the end of the rendered prompt; null means that nobody knows it.
-- ``reasoning_open``: whether the output begins inside reasoning, where that is not to be read from the prompt.
-- ``output``: the model's output; or a list of texts and ``[text, token id]`` pairs, where special tokens matter.
-- ``finish_reason``: why the engine stopped.
-- ``deltas``: one exact cut of the output that must be tried besides all others.
-- ``expected``: ``content``, ``reasoning_content``, ``tool_calls``: a list of ``{"name", "arguments"}`` with the
-  arguments as an object, and ``arguments_text`` where the very characters matter. What is left out is null or no calls.
-- ``any_of``: instead of ``expected``, several messages of which one must come, the same one at every cut.
-- ``compare``: ``"strict"``, or ``"soft"``: white space around content and reasoning does not count.
-- ``check``: compare only these of ``content``, ``reasoning_content``, ``tool_calls``.
-- ``tags``: free words. Three mean something: ``cut`` and ``malformed`` say that a call in the output is cut or
-  malformed; ``announced``, that a stream which sends arguments as they come announced it before that was to be seen, so
-  that such a stream may hold a call that never ends, or give another message.
-- ``notes``, ``source``: for people: why, and where the case comes from.
+A corpus holds one case a line, as a JSON object. ``docs/corpus.md`` explains the keys, ``case.schema.json`` beside this
+module is their JSON Schema, and ``derender corpus validate`` checks files.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from derender_core.errors import DerenderError
 from derender_core.inputs import Delta, ParseContext, Prompt, Special, Tool
 from derender_core.pipeline import Pipeline
 from derender_core.registry import load_parser
 
-__all__ = ["Case", "CaseError", "Expected", "ExpectedCall", "load_cases"]
+__all__ = ["Case", "CaseError", "CaseParsers", "CaseTool", "Expected", "ExpectedCall", "Outcome", "corpus_schema"]
+
+Outcome = Literal["no_tool_calls", "content_passthrough"]
+"""What may become of an output that is no valid answer, where the exact message is open."""
+
+_LABELS = ("expected", "any_of", "expected_error", "unlabelled")
 
 
 class CaseError(DerenderError, ValueError):
-    """A corpus that cannot be read. The message begins with ``file:line``."""
+    """A corpus that cannot be read, or a case that cannot be run. The message begins with ``file:line``."""
 
 
 class _Model(BaseModel):
@@ -52,60 +36,132 @@ class CaseTool(_Model):
     """A function that the request offers."""
 
     name: str = Field(min_length=1)
-    parameters: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = Field(default=None, description="The JSON Schema of its arguments.")
 
 
 class CaseParsers(_Model):
-    """The names of the parsers that the case is for."""
+    """The names of the parsers that the case is for; null: any in this slot, or none."""
 
     tool: str | None = None
     reasoning: str | None = None
 
 
 class ExpectedCall(_Model):
-    """A call that must come: arguments compare as JSON, types included; ``arguments_text`` by character."""
+    """A call that must come."""
 
     name: str = Field(min_length=1)
-    arguments: dict[str, Any]
-    arguments_text: str | None = None
+    arguments: dict[str, Any] = Field(description="Compared as JSON, types included: 1, 1.0 and true differ.")
+    arguments_text: str | None = Field(default=None, description="Where the very characters of the arguments matter.")
 
 
 class Expected(_Model):
-    """A message that must come. Null and ``""`` are the same."""
+    """A message that must come. Null and the empty text are the same; what is left out is null, or no calls."""
 
     content: str | None = None
     reasoning_content: str | None = None
     tool_calls: tuple[ExpectedCall, ...] = ()
 
 
-class Case(_Model):
-    """One golden case. The keys are described in this module's docstring."""
+def _add_rules(schema: dict[str, Any]) -> None:
+    """What types alone cannot say: the keys of which a case has one, or needs another."""
+    given = {
+        "expected": {"required": ["expected"], "properties": {"expected": {"type": "object"}}},
+        "any_of": {"required": ["any_of"], "properties": {"any_of": {"minItems": 1}}},
+        "expected_error": {"required": ["expected_error"], "properties": {"expected_error": {"minItems": 1}}},
+        "unlabelled": {"required": ["unlabelled"], "properties": {"unlabelled": {"const": True}}},
+    }
+    schema["oneOf"] = [given[name] for name in _LABELS]
+    schema["anyOf"] = [
+        {"required": ["output"], "properties": {"output": {"not": {"type": "null"}}}},
+        {"required": ["token_ids"], "properties": {"token_ids": {"type": "array"}}},
+    ]
+    schema["dependentRequired"] = {"token_ids": ["tokenizer"]}
 
-    id: str = Field(min_length=1)
+
+class Case(_Model):
+    """One golden case: a line of a corpus."""
+
+    model_config = ConfigDict(json_schema_extra=_add_rules)
+
+    id: str = Field(min_length=1, description="Unique in its file.")
     parsers: CaseParsers = CaseParsers()
-    tools: tuple[CaseTool, ...] = ()
-    tool_choice: str = Field(default="auto", pattern=r"^(auto|none|required|function:.+)$")
-    template_kwargs: dict[str, Any] = Field(default_factory=dict)
-    prompt: str | None = None
-    reasoning_open: bool | None = None
-    output: str | tuple[str | tuple[str, int], ...]
-    finish_reason: str | None = "stop"
-    deltas: tuple[str, ...] | None = None
-    expected: Expected | None = None
-    any_of: tuple[Expected, ...] = ()
-    compare: Literal["strict", "soft"] = "strict"
-    check: tuple[Literal["content", "reasoning_content", "tool_calls"], ...] = Field(
-        default=("content", "reasoning_content", "tool_calls"), min_length=1
+    tools: tuple[CaseTool, ...] = Field(default=(), description="The functions offered. None: no tool parsing.")
+    tool_choice: str = Field(
+        default="auto",
+        pattern=r"^(auto|none|required|function:.+)$",
+        description='"auto", "none", "required", or "function:NAME" for a named one.',
     )
-    tags: tuple[str, ...] = ()
-    notes: str | None = None
-    source: str | None = None
-    where: str = Field(default="", exclude=True, description="File and line; set by the loader.")
+    template_kwargs: dict[str, Any] = Field(
+        default_factory=dict, description="The request's chat_template_kwargs, such as enable_thinking."
+    )
+    prompt: str | None = Field(default=None, description="The end of the rendered prompt; null: nobody knows it.")
+    reasoning_open: bool | None = Field(
+        default=None, description="Whether the output begins inside reasoning, where the prompt is not to tell."
+    )
+    output: str | tuple[str | tuple[str, int], ...] | None = Field(
+        default=None,
+        description="The model's output: a text, or texts and [text, token id] pairs where special tokens matter.",
+    )
+    token_ids: tuple[int, ...] | None = Field(
+        default=None,
+        description="The model's output as token ids. With output, too, their text must be that, special tokens kept.",
+    )
+    tokenizer: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Which tokenizer token_ids belong to: a directory beside the corpus, or a model's name.",
+    )
+    finish_reason: str | None = Field(default="stop", description="Why the engine stopped.")
+    deltas: tuple[str, ...] | None = Field(
+        default=None, description="One exact cut of the output that must be tried besides all others."
+    )
+    expected: Expected | None = Field(default=None, description="The message that must come.")
+    any_of: tuple[Expected, ...] = Field(
+        default=(), description="Several messages of which one must come, the same one at every cut."
+    )
+    expected_error: tuple[Outcome, ...] = Field(
+        default=(),
+        description="For outputs that are no valid answer: what may become of them. One of these must hold, at all "
+        "cuts alike. no_tool_calls: no call comes out. content_passthrough: no call, and the output is the content.",
+    )
+    unlabelled: bool = Field(
+        default=False, description="Nobody has said yet what must come. All is checked but the message."
+    )
+    compare: Literal["strict", "soft"] = Field(
+        default="strict", description="soft: white space around content and reasoning does not count."
+    )
+    check: tuple[Literal["content", "reasoning_content", "tool_calls"], ...] = Field(
+        default=("content", "reasoning_content", "tool_calls"), min_length=1, description="Compare only these."
+    )
+    tags: tuple[str, ...] = Field(
+        default=(),
+        description="Free words, three of which mean something. cut, malformed: a call in the output is cut or "
+        "malformed. announced: a stream that sends arguments as they come announced it before that was to be seen, so "
+        "that such a stream may hold a call that never ends, or give another message.",
+    )
+    notes: str | None = Field(default=None, description="Why this case is here.")
+    source: str | None = Field(default=None, description="Where the output comes from: a model's run, a report, a URL.")
+    model: str | None = Field(default=None, description="The model that wrote the output.")
+    licence: str | None = Field(default=None, description="Under which the case may be used: an SPDX expression.")
+    _where: str = PrivateAttr("")
+    _file: Path | None = PrivateAttr(None)
 
     @model_validator(mode="after")
-    def _consistent(self) -> Case:
-        if (self.expected is None) == (not self.any_of):
-            raise ValueError("give either 'expected' or 'any_of'")
+    def _consistent(self) -> Self:
+        labels = [name for name in _LABELS if getattr(self, name)]
+        if self.expected is not None and "expected" not in labels:
+            labels.append("expected")
+        if len(labels) != 1:
+            given = " and ".join(f"'{name}'" for name in labels) or "none"
+            raise ValueError(
+                f"give exactly one of 'expected', 'any_of', 'expected_error' and 'unlabelled': true, this has {given}"
+            )
+        if self.output is None and self.token_ids is None:
+            raise ValueError("give 'output', or 'token_ids' with their 'tokenizer'")
+        if self.token_ids is not None and self.tokenizer is None:
+            raise ValueError("'token_ids' need 'tokenizer': a directory beside the corpus, or the model's name")
+        if self.token_ids is not None and not isinstance(self.output, (str, type(None))):
+            raise ValueError("with 'token_ids', 'output' must be a text")
         if self.deltas is not None and "".join(self.deltas) != self.text:
             raise ValueError("'deltas' joined must be 'output'")
         return self
@@ -113,24 +169,47 @@ class Case(_Model):
     def __str__(self) -> str:
         return f"{self.id} ({self.where})" if self.where else self.id
 
+    def placed(self, file: Path, line: int) -> Case:
+        """This case, with where it was read from."""
+        copy = self.model_copy()
+        copy._where, copy._file = f"{file.name}:{line}", file
+        return copy
+
+    @property
+    def where(self) -> str:
+        """File and line; empty when it was not read from a file."""
+        return self._where
+
+    @property
+    def file(self) -> Path | None:
+        """The file that it was read from."""
+        return self._file
+
+    @property
+    def line(self) -> int:
+        """Its line in the file, from 1; 0 when it was not read from a file."""
+        return int(self._where.rpartition(":")[2] or 0)
+
     @property
     def text(self) -> str:
-        """The whole output."""
+        """The whole output as text; empty when only token ids are given."""
+        if self.output is None:
+            return ""
         if isinstance(self.output, str):
             return self.output
         return "".join(piece if isinstance(piece, str) else piece[0] for piece in self.output)
 
     @property
     def alternatives(self) -> tuple[Expected, ...]:
-        """The messages that are right."""
+        """The messages that are right; none when the case does not say so exactly."""
         return self.any_of or ((self.expected,) if self.expected is not None else ())
 
     @property
     def whole(self) -> Delta:
-        """The output as one delta, special tokens marked, final."""
+        """The output as one delta, special tokens marked, final. Of token ids alone, ``open_case`` gives it."""
         specials: list[Special] = []
         at = 0
-        for piece in () if isinstance(self.output, str) else self.output:
+        for piece in () if isinstance(self.output, (str, type(None))) else self.output:
             text = piece if isinstance(piece, str) else piece[0]
             if not isinstance(piece, str):
                 specials.append(Special(at, at + len(text), piece[1]))
@@ -144,6 +223,7 @@ class Case(_Model):
             tool_choice=self.tool_choice,
             template_kwargs=self.template_kwargs,
             reasoning_open=self.reasoning_open,
+            has_token_ids=bool(self.whole.specials),
             stream_tool_calls=stream_tool_calls,
         )
         return pipeline.open(context, None if self.prompt is None else Prompt(self.prompt))
@@ -160,48 +240,9 @@ class Case(_Model):
         )
 
 
-def load_cases(path: Path | str) -> list[Case]:
-    """Read a corpus: a ``.jsonl`` file, or all of them in a directory. Blank lines are skipped.
-
-    Raises:
-        CaseError: a file cannot be read, holds no case, or a line is no case; names the file, the line and the field.
-    """
-    path = Path(path)
-    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-    if not files:
-        raise CaseError(f"{path}: no .jsonl file in this directory")
-    return [case for file in files for case in _load_file(file)]
-
-
-def _load_file(path: Path) -> Iterator[Case]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CaseError(f"{path}: cannot be read: {error}") from error
-    seen: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        case = _load_line(line, f"{path.name}:{number}")
-        if case.id in seen:
-            raise CaseError(f"{case.where}: id {case.id!r} was used in line {seen[case.id]} already")
-        seen[case.id] = number
-        yield case
-    if not seen:
-        raise CaseError(f"{path}: holds no case")
-
-
-def _load_line(line: str, where: str) -> Case:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise CaseError(f"{where}: not JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise CaseError(f"{where}: a case must be a JSON object, this is {type(record).__name__}")
-    try:
-        return Case.model_validate({**record, "where": where})
-    except ValidationError as error:
-        wrong = "; ".join(
-            (".".join(map(str, one["loc"])) + ": " if one["loc"] else "") + one["msg"] for one in error.errors()
-        )
-        raise CaseError(f"{where}: {wrong}") from error
+def corpus_schema() -> dict[str, Any]:
+    """The JSON Schema of a line of a corpus, as it ships in ``case.schema.json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Case.model_json_schema(),
+    }

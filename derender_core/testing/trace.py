@@ -30,7 +30,16 @@ class Parses(Protocol):
 
 
 class Failed(AssertionError):  # noqa: N818 - it is an assertion that failed, and pytest shows its text as such
-    """A case or a law does not hold. The text is the whole report."""
+    """A case or a law does not hold. The text is the whole report.
+
+    Args:
+        text: the report.
+        about_state: whether it is the state that is wrong: no JSON, changed by JSON or by the parser, or refused.
+    """
+
+    def __init__(self, text: str, *, about_state: bool = False) -> None:
+        super().__init__(text)
+        self.about_state = about_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +75,33 @@ class Trace:
         """Characters of the largest state, as JSON."""
         return max((len(json.dumps(step.state, ensure_ascii=False)) for step in self.steps), default=0)
 
-    def report(self, shown: int = 12) -> str:
-        """The last deltas with what they gave, the events so far and the state."""
-        total = len(self.cut.deltas)
+    def report(self, shown: int = 12, at: int | None = None) -> str:
+        """The deltas with what they gave, the state, and the events so far.
+
+        Args:
+            shown: how many deltas at most.
+            at: the number, from 1, of the delta that matters; it is marked and the report ends there. The last one
+                when left out.
+        """
+        total, end = len(self.cut.deltas), len(self.steps) if at is None else at
         lines = [f"cut: {self.cut.name} ({total} deltas), stream_tool_calls={self.context.stream_tool_calls!r}"]
-        skipped = max(0, len(self.steps) - shown)
-        if skipped:
-            lines.append(f"  ... {skipped} deltas before")
-        for number, step in enumerate(self.steps[skipped:], skipped + 1):
-            end = f" final, finish_reason={step.delta.finish_reason!r}" if step.delta.final else ""
-            lines.append(f"  delta {number} of {total}: {step.delta.text!r}{end}")
+        begin = max(0, end - shown)
+        if begin:
+            lines.append(f"  ... {begin} deltas before")
+        for number, step in enumerate(self.steps[begin:end], begin + 1):
+            mark = ">" if number == at else " "
+            lines.append(f"{mark} delta {number} of {total}: {step.delta.text!r}{_end(step.delta)}")
             lines.extend(f"      -> {event!r}" for event in step.events)
-        if self.steps:
-            lines.append("state: " + json.dumps(self.steps[-1].state, ensure_ascii=False))
+        if self.steps[:end]:
+            lines.append("state: " + json.dumps(self.steps[end - 1].state, ensure_ascii=False))
         lines.append("events so far:")
-        lines.extend(f"  {event!r}" for event in self.events)
+        so_far = merge_events(event for step in self.steps[:end] for event in step.events)
+        lines.extend(f"  {event!r}" for event in so_far)
         return "\n".join(lines)
+
+
+def _end(delta: Delta) -> str:
+    return f" final, finish_reason={delta.finish_reason!r}" if delta.final else ""
 
 
 def feed(parser: Parses, cut: Cut, context: ParseContext, *, round_trip: bool = True) -> Trace:
@@ -108,13 +128,16 @@ def feed(parser: Parses, cut: Cut, context: ParseContext, *, round_trip: bool = 
         except ParserError as error:
             raise Failed(f"raised at delta {delta!r}: {error}\n{trace.report()}") from error
         if json.dumps(state) != before:
-            raise Failed(f"parse_delta changed the state that it was given, at delta {delta!r}\n{trace.report()}")
+            raise Failed(
+                f"parse_delta changed the state that it was given, at delta {delta!r}\n{trace.report()}",
+                about_state=True,
+            )
         trace.steps.append(TraceStep(delta, step.events, step.state))
         before, carried = _carry(step.state, trace)
         state = carried if round_trip else step.state
         wrong = parser.check_state(carried)
         if wrong:
-            raise Failed(f"check_state refuses the parser's own state: {wrong}\n{trace.report()}")
+            raise Failed(f"check_state refuses the parser's own state: {wrong}\n{trace.report()}", about_state=True)
     return trace
 
 
@@ -123,10 +146,10 @@ def _carry(state: State, trace: Trace) -> tuple[str, State]:
         text = json.dumps(state)
     except (TypeError, ValueError) as error:
         trace.steps[-1] = TraceStep(trace.steps[-1].delta, trace.steps[-1].events, {})
-        raise Failed(f"the state is no JSON: {error}: {state!r}\n{trace.report()}") from error
+        raise Failed(f"the state is no JSON: {error}: {state!r}\n{trace.report()}", about_state=True) from error
     carried = json.loads(text)
     if carried != state or not isinstance(carried, dict):
-        raise Failed(f"the state changes in JSON: {state!r} became {carried!r}\n{trace.report()}")
+        raise Failed(f"the state changes in JSON: {state!r} became {carried!r}\n{trace.report()}", about_state=True)
     return text, carried
 
 

@@ -46,16 +46,24 @@ def test_reads_all_files_of_a_directory_in_order(tmp_path: Path) -> None:
     [
         ("{", "x.jsonl:2: not JSON"),
         ("[1]", "x.jsonl:2: a case must be a JSON object, this is list"),
-        ({"id": "b", "expected": {}}, "x.jsonl:2: output"),
+        ({"id": "b", "expected": {}}, "x.jsonl:2: give 'output', or 'token_ids'"),
         ({**GOOD, "id": "b", "expected": {"content": 3}}, "x.jsonl:2: expected.content: "),
-        ({**GOOD, "id": "b", "expect": {}}, "x.jsonl:2: expect: Extra inputs"),
+        ({**GOOD, "id": "b", "expect": {}}, "x.jsonl:2: expect: there is no such key. Did you mean 'expected'?"),
         ({**GOOD, "id": "b", "tool_choice": "maybe"}, "x.jsonl:2: tool_choice: "),
         ({**GOOD, "id": "b", "compare": "close"}, "x.jsonl:2: compare: "),
         ({**GOOD, "id": "b", "check": ["finish_reason"]}, "x.jsonl:2: check.0: "),
         ({**GOOD, "id": "b", "check": []}, "x.jsonl:2: check: "),
+        (
+            {**GOOD, "id": "b", "tools": [{"name": "f", "strict": True}]},
+            "x.jsonl:2: tools.0.strict: there is no such key",
+        ),
         ({**GOOD, "id": "b", "tools": [{"parameters": {}}]}, "x.jsonl:2: tools.0.name: "),
-        ({"id": "b", "output": ""}, "give either 'expected' or 'any_of'"),
-        ({**GOOD, "id": "b", "any_of": [{}]}, "give either 'expected' or 'any_of'"),
+        ({"id": "b", "output": ""}, "this has none"),
+        ({**GOOD, "id": "b", "any_of": [{}]}, "this has 'expected' and 'any_of'"),
+        ({**GOOD, "id": "b", "unlabelled": True}, "this has 'expected' and 'unlabelled'"),
+        ({**GOOD, "id": "b", "expected_error": ["ignored"]}, "x.jsonl:2: expected_error.0: "),
+        ({"id": "b", "token_ids": [1], "expected": {}}, "'token_ids' need 'tokenizer'"),
+        ({**GOOD, "id": "b", "output": ["a"], "token_ids": [1], "tokenizer": "t"}, "'output' must be a text"),
         ({**GOOD, "id": "b", "deltas": ["h"]}, "'deltas' joined must be 'output'"),
         (GOOD, "x.jsonl:2: id 'a' was used in line 1 already"),
     ],
@@ -134,7 +142,7 @@ def test_messages_that_are_right(keys: dict[str, Any], message: Message) -> None
 @pytest.mark.parametrize(
     ("keys", "message", "says"),
     [
-        ({"expected": {"content": "x"}}, Message("x "), "content\n  expected 'x'\n  got      'x '"),
+        ({"expected": {"content": "x"}}, Message("x "), "white space around it)\n  expected 'x'\n  got      'x '"),
         ({"expected": {}}, Message(None, "r"), "reasoning_content\n  expected None\n  got      'r'"),
         ({"expected": {"tool_calls": [CALL]}}, Message(), 'tool_calls.0\n  expected f {"n": 1}\n  got      no call'),
         (

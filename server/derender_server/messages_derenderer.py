@@ -75,6 +75,7 @@ class MessagesDerenderer:
                 "content": [],
                 "stop_reason": None,
                 "stop_sequence": None,
+                "stop_details": None,
                 "usage": _input_usage(answer.counts) | {"output_tokens": 0},
             }
             yield {"type": "message_start", "message": message}
@@ -107,7 +108,7 @@ def _ending(finish_reason: str, stop_reason: int | str | None, *, calls: bool) -
     sequence = stop_reason if finish_reason == "stop" and isinstance(stop_reason, str) else None
     if finish_reason == "stop" and (calls or sequence is not None):
         reason = "tool_use" if calls else "stop_sequence"
-    return {"stop_reason": reason, "stop_sequence": sequence}
+    return {"stop_reason": reason, "stop_sequence": sequence, "stop_details": None}
 
 
 def _signature(part: Part, ids: CallIds) -> str:

@@ -15,6 +15,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
 
+from derender_core.errors import InputError
 from derender_server.derenderer import Derenderer
 
 SMALL_SPECIALS = ("<s>", "</s>", "<|im_start|>", "<|im_end|>")
@@ -219,3 +220,105 @@ def talk(small_model: ModelMaker) -> Callable[..., Talk]:
 
     numbers = itertools.count()
     return make
+
+
+# -- the Responses and the Messages API --------------------------------------------------------------------------------
+
+API_REQUESTS: dict[str, dict[str, Any]] = {
+    "responses": {"input": "hi", "tools": [{"type": "function", **WEATHER["function"], "strict": None}]},
+    "messages": {
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 100,
+        "tools": [{"name": "get_weather", "input_schema": WEATHER["function"]["parameters"]}],
+    },
+}
+
+
+class ApiTalk:
+    """An engine's side to the derender calls of one API. What goes in and out goes through JSON."""
+
+    call = CALL
+
+    def __init__(self, derenderer: Derenderer, api: str) -> None:
+        self.derenderer, self.api = derenderer, api
+        self.ids = derenderer.model.tokenizer.encode
+        self._whole = getattr(derenderer, f"derender_{api}")
+        self._chunk = getattr(derenderer, f"derender_{api}_chunk")
+
+    def request(self, **fields: Any) -> dict[str, Any]:
+        """A request that offers ``get_weather``."""
+        return {**API_REQUESTS[self.api], **fields}
+
+    def whole(self, output: str, request: dict[str, Any] | None = None, *, prompt: str = PROMPT, **choice: Any) -> Any:
+        """A one-shot answer."""
+        body = {
+            "generate_response": {"request_id": "r-1", "choices": [{"token_ids": self.ids(output), **choice}]},
+            "prompt_token_ids": self.ids(prompt),
+            f"{self.api}_request": self.request() if request is None else request,
+        }
+        return json.loads(json.dumps(self._whole(json.loads(json.dumps(body)))))
+
+    def chunk(
+        self,
+        token_ids: list[int],
+        state: dict[str, Any] | None = None,
+        request: dict[str, Any] | None = None,
+        *,
+        prompt: str | None = PROMPT,
+        finish_reason: str | None = None,
+        usage: dict[str, Any] | None = None,
+        transcript: dict[str, Any] | None = None,
+        **choice: Any,
+    ) -> Any:
+        """The answer to one chunk."""
+        choices = [{"token_ids": token_ids, "finish_reason": finish_reason, **choice}]
+        body = {
+            "stream": True,
+            "generate_chunk": {"request_id": "r-1", "choices": choices, "usage": usage},
+            "stream_state": state,
+            f"{self.api}_request": self.request() if request is None else request,
+        }
+        if prompt is not None and state is None:
+            body["prompt_token_ids"] = self.ids(prompt)
+        if transcript is not None:
+            body["transcript"] = transcript
+        return json.loads(json.dumps(self._chunk(json.loads(json.dumps(body)))))
+
+    def events(
+        self,
+        output: str | list[list[int]],
+        request: dict[str, Any] | None = None,
+        *,
+        size: int = 1,
+        finish_reason: str = "stop",
+        stop_reason: int | str | None = None,
+        prompt: str = PROMPT,
+    ) -> list[dict[str, Any]]:
+        """All events of a stream. A transcript is sent only when it is asked for."""
+        token_ids = self.ids(output) if isinstance(output, str) else []
+        pieces = [token_ids[at : at + size] for at in range(0, len(token_ids), size)] if token_ids else output
+        events: list[dict[str, Any]] = []
+        transcript: dict[str, Any] = {"output": [], "text": ""}
+        state = None
+        for at, piece in enumerate(pieces):
+            end = {"finish_reason": finish_reason, "stop_reason": stop_reason} if at == len(pieces) - 1 else {}
+            try:
+                answer = self.chunk(piece, state, request, prompt=prompt, **end)
+            except InputError as error:
+                if error.param != "transcript":
+                    raise
+                answer = self.chunk(piece, state, request, prompt=prompt, transcript=transcript, **end)
+            state = answer["stream_state"]
+            events += answer["events"]
+            for event in answer["events"]:
+                if event["type"].endswith(".delta"):
+                    transcript["text"] += event["delta"]
+                elif event["type"] == "response.output_item.done":
+                    transcript = {"output": [*transcript["output"], event["item"]], "text": ""}
+        return events
+
+
+@pytest.fixture
+def api_talk(talk: Callable[..., Talk]) -> Callable[..., ApiTalk]:
+    """``api_talk("responses" | "messages", ...)``: as ``talk``, for another API."""
+    return lambda api, *args, **more: ApiTalk(talk(*args, **more).derenderer, api)

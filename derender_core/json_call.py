@@ -43,6 +43,8 @@ class JsonCallMachine(RegionMachine):
 
     streamed_keys: ClassVar[tuple[str, ...]] = ARGUMENT_KEYS[:1]
     """Keys whose value may go out before the object is complete: those that no other key can overrule."""
+    name_key: ClassVar[str] = "name"
+    """The key of the name."""
 
     def forget_region(self) -> None:
         """Reset what was read of the region."""
@@ -125,7 +127,7 @@ class JsonCallMachine(RegionMachine):
         elif expect == ",":
             if self.sending == "arguments":
                 self.sending = "sent"
-            elif self.key == "name" and not self.sending:
+            elif self.key == self.name_key and not self.sending:
                 self.name = self._string_at_mark()
 
     def _value_begins(self) -> None:

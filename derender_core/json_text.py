@@ -175,15 +175,17 @@ def _skip(text: str, at: int) -> int:
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _call(text: str, spans: dict[str, tuple[int, int]], keys: tuple[str, ...], required: bool) -> Call | None:
-    if "name" not in spans and "function" in spans:
+def _call(
+    text: str, spans: dict[str, tuple[int, int]], name_key: str, keys: tuple[str, ...], required: bool
+) -> Call | None:
+    if name_key not in spans and "function" in spans:
         start, _ = spans["function"]
         if text[start] != "{":
             return None
         spans = _members(text, start)[0]
-    if "name" not in spans:
+    if name_key not in spans:
         return None
-    name = _LENIENT.decode(text[slice(*spans["name"])])
+    name = _LENIENT.decode(text[slice(*spans[name_key])])
     if isinstance(name, _Number) or not isinstance(name, str) or not name or _SURROGATE.search(name):
         return None
     key = next((key for key in keys if key in spans), None)
@@ -194,7 +196,7 @@ def _call(text: str, spans: dict[str, tuple[int, int]], keys: tuple[str, ...], r
 
 
 def parse_object(
-    text: str, at: int = 0, *, keys: tuple[str, ...] = ARGUMENT_KEYS, required: bool = False
+    text: str, at: int = 0, *, keys: tuple[str, ...] = ARGUMENT_KEYS, required: bool = False, name_key: str = "name"
 ) -> tuple[Call | None, int]:
     """Read one call object at ``text[at]``, which the scanner found complete.
 
@@ -203,13 +205,14 @@ def parse_object(
         at: where its brace stands.
         keys: keys of the arguments, the preferred first.
         required: whether one of ``keys`` must be there; otherwise a missing one means no arguments.
+        name_key: the key of the name.
 
     Returns:
         The call, or None when the object is not one, and where the object ends.
     """
     try:
         spans, end = _members(text, at)
-        return _call(text, spans, keys, required), end
+        return _call(text, spans, name_key, keys, required), end
     except _UNREADABLE:
         return None, at
 

@@ -81,6 +81,8 @@ class Machine:
     control_markers: ClassVar[bool] = False
     """Whether the format's markers are control tokens, which ordinary text cannot produce: where token ids are known,
     only the special token itself is a marker, and text that looks like one is text."""
+    text_markers: ClassVar[tuple[str, ...]] = ()
+    """Markers of such a format that ordinary text writes all the same."""
 
     _readers: ClassVar[dict[str, Reader]] = {}
     _defaults: ClassVar[dict[str, Any]] = {}
@@ -156,11 +158,15 @@ class Machine:
         patterns = _compile(markers)
         match = patterns.whole.search(buffer, start)
         by_token = self.by_token
-        while match and by_token and not self._is_token(match.start(), match.end()):
+        while match and by_token and match[0] not in self.text_markers:
+            if self._is_token(match.start(), match.end()):
+                break
             match = patterns.whole.search(buffer, match.start() + 1)
         if match:
             return match.start() - self._at, match[0]
-        if not self.final and not by_token:
+        if by_token:
+            patterns = _compile(tuple(marker for marker in markers if marker in self.text_markers))
+        if not self.final:
             tail = size - patterns.longest
             match = patterns.partial.search(buffer, tail if tail > start else start)
             if match:
@@ -204,7 +210,7 @@ class Machine:
     def starts(self, marker: str, offset: int = 0) -> bool | None:
         """Whether ``marker`` stands at ``offset``; None when the buffer ends within it and more may come."""
         seen = self.peek(len(marker), offset)
-        if self.by_token:
+        if self.by_token and marker not in self.text_markers:
             start = self._at + offset
             return seen == marker and self._is_token(start, start + len(marker))
         if seen == marker:

@@ -11,8 +11,10 @@ from derender_core.pipeline import Pipeline
 from derender_core.registry import Parser
 from derender_core.testing.cases import Case
 from derender_core.testing.laws import LAWS, Law, Sample, state_is_bounded
+from derender_core.testing.open_case import open_case
 from derender_core.testing.soup import DEFAULT_MARKERS, find_markers, marker_soup
 from derender_core.testing.trace import Failed, Parses
+from derender_core.tokenizer import ModelTokenizer
 
 __all__ = ["assert_laws", "assert_samples", "case_samples", "soup_samples"]
 
@@ -28,6 +30,7 @@ def assert_laws(
     seed: int = 0,
     markers: Sequence[str] = (),
     laws: Sequence[Law] = LAWS,
+    tokenizer: ModelTokenizer | None = None,
 ) -> None:
     """Hold a parser to the laws.
 
@@ -38,12 +41,17 @@ def assert_laws(
         seed: the first soup's seed.
         markers: the format's markers, where the parser does not name them and no case holds them.
         laws: which laws.
+        tokenizer: for cases of token ids whose tokenizer does not lie beside the corpus.
 
     Raises:
         Failed: a law does not hold. Names the law and the sample.
+        CaseError: token ids without their tokenizer, or with another one.
     """
     __tracebackhide__ = True
-    samples = [*case_samples(parser, cases), *soup_samples(parser, cases, soup=soup, seed=seed, markers=markers)]
+    samples = [
+        *case_samples(parser, cases, tokenizer),
+        *soup_samples(parser, cases, soup=soup, seed=seed, markers=markers),
+    ]
     bounded = [sample for sample in samples if sample.clean][:8] or samples[:1]
     for law in laws:
         assert_samples(parser, bounded if law is state_is_bounded else samples, laws=[law])
@@ -70,23 +78,28 @@ def _name(parser: Parses) -> str:
     return str(parser)
 
 
-def case_samples(parser: Parser, cases: Sequence[Case]) -> Iterator[Sample]:
+def case_samples(parser: Parser, cases: Sequence[Case], tokenizer: ModelTokenizer | None = None) -> Iterator[Sample]:
     """The outputs of cases that this parser can be given alone: calls that nobody forced, no other parser in front."""
     for case in cases:
         if case.tool_choice not in ("auto", "none") or (parser.slot == "tool" and not case.tools):
             continue
         alone = case.parsers.reasoning is None if parser.slot == "tool" else case.parsers.tool is None
-        clean = alone and not {"cut", "malformed", "announced"} & set(case.tags)
-        for context in _contexts(parser, tuple(Tool(tool.name, tool.parameters) for tool in case.tools)):
-            request = replace(context, has_token_ids=bool(case.whole.specials))
-            yield Sample(f"case {case}", case.whole, request, clean=clean)
+        valid = bool(case.alternatives) and not {"cut", "malformed", "announced"} & set(case.tags)
+        opened = open_case(case, _alone(parser), tokenizer=tokenizer)
+        for context in _contexts(parser, opened.request.tools):
+            request = replace(context, has_token_ids=opened.request.has_token_ids)
+            yield Sample(f"case {case}", opened.output, request, clean=alone and valid)
+
+
+def _alone(parser: Parser) -> Pipeline:
+    return Pipeline(parser) if parser.slot == "tool" else Pipeline(reasoning=parser)
 
 
 def soup_samples(
     parser: Parser, cases: Sequence[Case] = (), *, soup: int = 100, seed: int = 0, markers: Sequence[str] = ()
 ) -> Iterator[Sample]:
     """Seeded soups of the parser's markers and of pieces of its cases; in some, special tokens made the markers."""
-    texts = [case.text for case in cases]
+    texts = [case.text for case in cases if case.text]
     contexts = list(_contexts(parser, _offered(cases)))
     declared = (*parser.tool_call_openers(contexts[0]), *parser.special_tokens(contexts[0]))
     known = tuple(dict.fromkeys((*markers, *declared, *find_markers(texts)))) or DEFAULT_MARKERS
@@ -102,7 +115,7 @@ def soup_samples(
 def _specials(text: str, tokens: Sequence[str]) -> tuple[Special, ...]:
     """Most of the places where these texts stand, as if special tokens had made them; the others are look-alikes."""
     pattern = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or "(?!)")
-    found = [match for match in pattern.finditer(text) if match.start() % 5]
+    found = [match for match in pattern.finditer(text) if (match.start() + 1) % 5]
     return tuple(Special(*match.span(), 1000 + tokens.index(match[0])) for match in found)
 
 

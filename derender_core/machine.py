@@ -165,8 +165,9 @@ class Machine:
         if match:
             return match.start() - self._at, match[0]
         if by_token:
-            patterns = _compile(tuple(marker for marker in markers if marker in self.text_markers))
-        if not self.final:
+            markers = tuple(marker for marker in markers if marker in self.text_markers)
+            patterns = _compile(markers) if markers else patterns
+        if markers and not self.final:
             tail = size - patterns.longest
             match = patterns.partial.search(buffer, tail if tail > start else start)
             if match:

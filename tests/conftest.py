@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +14,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from derender_core.registry import load_parser
 from derender_core.tokenizer import ModelTokenizer
 
 # The same examples in every run, and no judging of time: a slow machine is not a fault.
@@ -68,3 +71,31 @@ def real_tokenizer(real_tokenizer_dir: Callable[[str], Path]) -> Callable[[str],
         return ModelTokenizer.load(directory)
 
     return lambda name: load(real_tokenizer_dir(name))
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """``install("acme", "good = acme:plugin", code, group="tool_parsers")``: a distribution, for this test.
+
+    As far as anybody can see who looks for entry points: its metadata and, unless ``code`` is None, the module that is
+    called like it are in a directory on the path. Its version is 1.2.
+    """
+    directory = tmp_path / "site"
+    directory.mkdir()
+    monkeypatch.syspath_prepend(str(directory))
+    known = set(sys.modules)
+
+    def make(distribution: str, entry: str, code: str | None = None, *, group: str = "tool_parsers") -> None:
+        metadata = directory / f"{distribution}-1.2.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+        (metadata / "entry_points.txt").write_text(f"[derender.{group}]\n{entry}\n")
+        if code is not None:
+            (directory / f"{distribution}.py").write_text(textwrap.dedent(code), encoding="utf-8")
+        load_parser.cache_clear()
+
+    yield make
+    load_parser.cache_clear()
+    for name in set(sys.modules) - known:
+        if getattr(sys.modules[name], "__file__", None) and str(directory) in str(sys.modules[name].__file__):
+            del sys.modules[name]

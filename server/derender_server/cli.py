@@ -66,7 +66,7 @@ def _flag(name: str, info: FieldInfo) -> dict[str, Any]:
     return flag | {"type": kind, "default": default, "show_default": default not in (None, "")}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Render chat requests to token ids, and derender token ids to OpenAI answers."""
 
@@ -98,15 +98,18 @@ def serve(**values: Any) -> None:
 
 
 @main.command()
+@click.argument("names", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--check", is_flag=True, help="Load each, ask it everything, let it parse, and say what is wrong.")
-def parsers(as_json: bool, check: bool) -> None:
-    """List the installed parsers."""
+def parsers(names: tuple[str, ...], as_json: bool, check: bool) -> None:
+    """List the installed parsers: all, or those with these NAMES."""
     from derender_core.registry import list_parsers
 
     if check:
-        sys.exit(_check_parsers(as_json))
-    found = [asdict(info) for info in list_parsers()]
+        sys.exit(_check_parsers(names, as_json))
+    found = [asdict(info) for info in list_parsers() if not names or info.name in names]
+    if not found:
+        raise click.ClickException(_none_of(names))
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -114,11 +117,17 @@ def parsers(as_json: bool, check: bool) -> None:
     _print_table([("SLOT", "NAME", "FROM", "DESCRIPTION"), *rows])
 
 
-def _check_parsers(as_json: bool) -> int:
+def _none_of(names: tuple[str, ...]) -> str:
+    return f"No parser is named {' or '.join(names)}; derender parsers lists those that are installed."
+
+
+def _check_parsers(names: tuple[str, ...], as_json: bool) -> int:
     """Print what is wrong with each parser; the exit code."""
     from derender_server.parser_check import check_parsers
 
-    found = list(check_parsers())
+    found = list(check_parsers(names))
+    if not found:
+        raise click.ClickException(_none_of(names))
     if as_json:
         click.echo(json.dumps([finding.as_json() for finding in found], indent=2))
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ __all__ = ["Finding", "check_parsers"]
 
 SECONDS = 20.0
 MODES: tuple[Literal["whole", "arguments"], ...] = ("whole", "arguments")
-SOUPS = 12
+SOUPS = 6
 MOST_NOTES = 2
 PING = Tool("ping", {"type": "object", "properties": {"a": {"type": "string"}}}, strict=True)
 CALL = '{"name": "ping", "arguments": {"a": "b"}}'
@@ -74,19 +74,22 @@ class Report:
     notes: list[str]
 
 
-def check_parsers(seconds: float = SECONDS) -> Iterator[Finding]:
-    """Check all installed parsers, one after the other.
+def check_parsers(names: Collection[str] = (), seconds: float = SECONDS) -> Iterator[Finding]:
+    """Check installed parsers, one after the other.
 
     Args:
+        names: those to check; all when empty.
         seconds: how long the check of one parser may take. One that hangs is left behind in a thread.
     """
     for info in list_parsers():
+        if names and info.name not in names:
+            continue
         report = Report([info.error] if info.error else [], list(_notes(info)))
         if not info.error:
             _examine(info, seconds, report)
         problems, notes = (tuple(dict.fromkeys(found)) for found in (report.problems, report.notes))
         yield Finding(info.slot, info.name, info.distribution, info.version, problems, notes)
-    yield from _lost()
+    yield from (finding for finding in _lost() if not names or finding.name in names)
 
 
 def _notes(info: ParserInfo) -> Iterator[str]:

@@ -1,14 +1,11 @@
 """What is wrong with a parser is said when it is loaded; what goes wrong later is said with its name.
 
-The distributions here are real ones as far as the registry can see: metadata and modules in a directory on the path.
+The distributions here are real ones as far as the registry can see, see the fixture ``install``.
 """
 
 from __future__ import annotations
 
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,27 +46,6 @@ class Echo:
 
 plugin = Echo()
 """
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """``install("acme", "good = acme:plugin", code)``: a distribution with a module, for this test."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    known = set(sys.modules)
-
-    def make(distribution: str, entry: str, code: str | None = None, *, group: str = "tool_parsers") -> None:
-        metadata = tmp_path / f"{distribution}-1.2.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
-        (metadata / "entry_points.txt").write_text(f"[derender.{group}]\n{entry}\n")
-        if code is not None:
-            (tmp_path / f"{distribution}.py").write_text(textwrap.dedent(code), encoding="utf-8")
-        load_parser.cache_clear()
-
-    yield make
-    load_parser.cache_clear()
-    for name in set(sys.modules) - known:
-        del sys.modules[name]
 
 
 def named(name: str) -> ParserInfo:

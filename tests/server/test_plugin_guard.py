@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -60,20 +58,11 @@ Client = Callable[..., Any]
 
 
 @pytest.fixture
-def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Parser]:
+def moody(install: Callable[..., None]) -> Iterator[Parser]:
     """An installed parser of moods."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    metadata = tmp_path / "moody_parsers-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: moody-parsers\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[derender.tool_parsers]\nmoody = moody_parsers:plugin\n")
-    (tmp_path / "moody_parsers.py").write_text(MOODY)
-    load_parser.cache_clear()
-    parser = load_parser("tool", "moody")
-    yield parser
+    install("moody_parsers", "moody = moody_parsers:plugin", MOODY)
+    yield load_parser("tool", "moody")
     moods().wait.set()
-    del sys.modules["moody_parsers"]
-    load_parser.cache_clear()
 
 
 def moods() -> Any:
@@ -138,7 +127,7 @@ def test_a_parser_that_raises_is_a_500_that_names_it(
 ) -> None:
     url = serve(**settings)
     message = error_of(ask(url, "please raise", stream=stream))
-    assert "tool parser 'moody' of moody-parsers raised LookupError" in message
+    assert "tool parser 'moody' of moody_parsers raised LookupError" in message
     assert "moody today" in message
     assert "SystemExit" in error_of(ask(url, "please exit", stream=stream))
     assert "returned from derender_parse_delta str among its events" in error_of(ask(url, "nonsense", stream=stream))
@@ -157,7 +146,7 @@ def test_other_requests_are_answered_while_some_raise(serve: Callable[..., str])
 @pytest.mark.parametrize("mood", ["loop", "swallow", "wait"])
 def test_a_parser_that_hangs_is_a_500_that_names_it(serve: Callable[..., str], moody: Parser, mood: str) -> None:
     url = serve(plugin_timeout=TIMEOUT)
-    assert "tool parser 'moody' of moody-parsers took longer than the 0.3 s of --plugin-timeout" in error_of(
+    assert "tool parser 'moody' of moody_parsers took longer than the 0.3 s of --plugin-timeout" in error_of(
         ask(url, f"please {mood}")
     )
     assert moody.failures == {"timeout": 1}

@@ -45,11 +45,13 @@ class _Markers(NamedTuple):
         whole: a marker; where two begin at one place, the longer.
         partial: a proper prefix of a marker at the end of the text.
         longest: the length of the longest proper prefix.
+        nested: markers with which another one begins.
     """
 
     whole: re.Pattern[str]
     partial: re.Pattern[str]
     longest: int
+    nested: frozenset[str]
 
 
 @lru_cache(maxsize=256)
@@ -59,6 +61,7 @@ def _compile(markers: tuple[str, ...]) -> _Markers:
         re.compile("|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True))),
         re.compile(f"(?:{'|'.join(map(re.escape, sorted(prefixes)))})\\Z" if prefixes else r"(?!)"),
         max(map(len, prefixes), default=0),
+        frozenset(marker for marker in markers if marker in prefixes),
     )
 
 
@@ -163,7 +166,9 @@ class Machine:
                 break
             match = patterns.whole.search(buffer, match.start() + 1)
         if match:
-            return match.start() - self._at, match[0]
+            longer = match[0] in patterns.nested and not (by_token or self.final)
+            undecided = longer and patterns.partial.match(buffer, match.start())
+            return match.start() - self._at, None if undecided else match[0]
         if by_token:
             markers = tuple(marker for marker in markers if marker in self.text_markers)
             patterns = _compile(markers) if markers else patterns

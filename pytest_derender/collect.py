@@ -93,7 +93,7 @@ class LawItem(_Item):
         Raises:
             Failed: it breaks it.
         """
-        assert_laws(self.parser, self.cases, laws=[self.law], soup=_SOUPS)
+        assert_laws(self.parser, self.cases, laws=[self.law], soup=_SOUPS, tokenizer=chosen(self.config).tokenizer)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """The law has no line."""

@@ -12,7 +12,8 @@ and what was expected.
 from derender_core.testing.assert_laws import assert_laws, assert_samples, case_samples, soup_samples
 from derender_core.testing.cases import Case, CaseError, Expected, ExpectedCall, corpus_schema
 from derender_core.testing.check_case import CHECKS, CaseReport, CheckResult, check_case
-from derender_core.testing.compare import Match, differences, match, same_json
+from derender_core.testing.check_corpus import CorpusReport, check_corpus, check_laws
+from derender_core.testing.compare import Field, Match, compare_fields, differences, match, same_json
 from derender_core.testing.corpus import CorpusFault, load_cases, validate_corpus
 from derender_core.testing.cuts import (
     Cut,
@@ -52,10 +53,12 @@ __all__ = [
     "CaseReport",
     "CheckResult",
     "CorpusFault",
+    "CorpusReport",
     "Cut",
     "Expected",
     "ExpectedCall",
     "Failed",
+    "Field",
     "Law",
     "Match",
     "NoCasesError",
@@ -72,6 +75,9 @@ __all__ = [
     "case_samples",
     "cases_for",
     "check_case",
+    "check_corpus",
+    "check_laws",
+    "compare_fields",
     "corpus_schema",
     "cut_at",
     "cut_char",

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from derender_core.nearest import did_you_mean
 from derender_core.testing.cases import Case, CaseError
 
-__all__ = ["CorpusFault", "corpus_files", "load_cases", "validate_corpus"]
+__all__ = ["CorpusFault", "corpus_files", "describe_fault", "load_cases", "validate_corpus"]
 
 
 class CorpusFault(NamedTuple):
@@ -107,10 +107,11 @@ def _read_line(line: str) -> Case | str:
     try:
         return Case.model_validate(record)
     except ValidationError as error:
-        return "; ".join(_fault(dict(one)) for one in error.errors())
+        return "; ".join(describe_fault(dict(one)) for one in error.errors())
 
 
-def _fault(error: dict[str, Any]) -> str:
+def describe_fault(error: dict[str, Any]) -> str:
+    """What pydantic says of a case, in our words and with the field in front."""
     place = ".".join(map(str, error["loc"]))
     text = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":

@@ -186,25 +186,36 @@ def never_raises(parser: Parses, sample: Sample) -> None:
 def no_text_is_lost(parser: Parses, sample: Sample) -> None:
     """Prose comes back unchanged; of any other output, all text that comes out was in it, in its order.
 
+    In front of an answer that is left whole, the marker may be given back with which the prompt opened reasoning.
+
     Raises:
         Failed: text was lost, made up, or moved.
     """
     prose = plain_text(len(sample.output.text), words=12)
     events = feed(parser, cut_random(Delta(prose, final=True, finish_reason="stop"), 3), sample.context).events
-    if events not in ([Text(prose)], [Reasoning(prose)]):
+    if _own(events, prose, parser, sample) not in ([Text(prose)], [Reasoning(prose)]):
         raise Failed(
             f"prose did not come back unchanged, reasoning_open={sample.context.reasoning_open}\n{prose!r}\n{events!r}"
         )
     for context in (sample.context, sample.arguments_context):
         trace = feed(parser, cut_char(sample.output), context)
         at = 0
-        for event in trace.events:
+        for event in _own(trace.events, sample.output.text, parser, sample):
             if not isinstance(event, (Text, Reasoning)):
                 continue
             for char in event.text:
                 at = sample.output.text.find(char, at) + 1
                 if not at:
                     raise Failed(f"this is not in the output, or not in this order: {event!r}\n{trace.report()}")
+
+
+def _own(events: Sequence[Event], output: str, parser: Parses, sample: Sample) -> list[Event]:
+    """The events without a marker of the prompt in front of the whole output."""
+    if len(events) == 1 and isinstance(events[0], Text) and sample.context.reasoning_open:
+        given_back = events[0].text.removesuffix(output)
+        if given_back in parser.special_tokens(sample.context) and given_back + output == events[0].text:
+            return [Text(output)] if output else []
+    return list(events)
 
 
 def state_is_bounded(parser: Parses, sample: Sample) -> None:

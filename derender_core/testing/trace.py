@@ -28,6 +28,9 @@ class Parses(Protocol):
     def check_state(self, state: State) -> str | None:
         """Say what is wrong with a state from outside."""
 
+    def special_tokens(self, context: ParseContext) -> tuple[str, ...]:
+        """The special tokens that it must see."""
+
 
 class Failed(AssertionError):  # noqa: N818 - it is an assertion that failed, and pytest shows its text as such
     """A case or a law does not hold. The text is the whole report.

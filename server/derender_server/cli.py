@@ -1,4 +1,4 @@
-"""The command line: ``derender serve``, ``derender parsers``, ``derender version``."""
+"""The command line: ``derender serve``, ``parsers`` and ``version``; those for authors of parsers are loaded late."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from derender_core.errors import DerenderError
+from derender_server.authoring.lazy import LazyGroup
 from derender_server.settings import Settings
 
 __all__ = ["main"]

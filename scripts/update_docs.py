@@ -39,7 +39,7 @@ CONSOLE = re.compile(r"(?ms)^```console\n(.*?)^```$")
 WIDTH = 118
 SHORT = 40
 """What is longer has a line of its own."""
-PASSING = re.compile(r'("(?:created|t)": ?)\d{9,}')
+PASSING = re.compile(r'("(?:created|created_at|t)": ?)\d{9,}')
 """Values that are the time of day."""
 
 

@@ -156,7 +156,8 @@ class Stream:
         if split is not None and self.stopped is None:  # a special token goes out whole, as one delta would give it
             text, self._held = text[:split], text[split:] + self._held
             size = split
-        self._marks = tuple(Special(low - size, high - size, token) for low, high, token in marks if low >= size)
+        behind = () if self.stopped is not None else marks  # behind a stop string there is no text
+        self._marks = tuple(Special(low - size, high - size, token) for low, high, token in behind if low >= size)
         return text, tuple(mark for mark in marks if mark.end <= size)
 
     @property

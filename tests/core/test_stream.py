@@ -187,6 +187,15 @@ def test_what_follows_a_stop_string_leaves_no_trace(tokenizer: ModelTokenizer) -
     assert (stream.stopped, stream.reasoning_tokens) == ("END", 3)
 
 
+def test_a_special_token_behind_a_stop_string_leaves_a_state_that_goes_on(tokenizer: ModelTokenizer) -> None:
+    stop = StopStrings(("END",))
+    stream = Stream(tokenizer, pipeline(), ParseContext(), stop=stop)
+    stream.push(spell(tokenizer, "fine END<think>"))
+    resumed = Stream(tokenizer, pipeline(), ParseContext(), stop=stop, state=json.loads(json.dumps(stream.state)))
+    assert resumed.push(spell(tokenizer, "more"), final=True, finish_reason="stop") == []
+    assert resumed.stopped == "END"
+
+
 def test_min_tokens_counts_tokens_not_characters(tokenizer: ModelTokenizer) -> None:
     ids = spell(tokenizer, "é. é. é.")  # é is one token here
     for least, expected in [(0, "é"), (1, "é"), (2, "é. é"), (4, "é. é"), (5, "é. é. é"), (8, "é. é. é.")]:

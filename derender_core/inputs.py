@@ -114,6 +114,8 @@ TURN_MARKERS: tuple[str, ...] = (
     "<|turn>",
     "<start_of_turn>",
     "<seed:bos>",
+    "]~b]",
+    "<|BOT|>",
     "<|start|>",
     "[INST]",
     "[/INST]",

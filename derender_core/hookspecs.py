@@ -12,8 +12,7 @@ defaults come last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pluggy
 
@@ -33,8 +32,7 @@ Span = tuple[bool, int]
 """(is reasoning, number of characters): how a stretch of the input was understood."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What one delta gave.
 
     Args:

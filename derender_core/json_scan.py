@@ -92,9 +92,13 @@ def scan_json(text: str, at: int, state: str, stop: int = 0, out: list[str] | No
         Where it stopped, and the state. It stops at the end of the text, behind a lexeme that ``stop`` asks for, behind
         the value (state ``DONE``), or at the first character that cannot belong to it (state ``BAD``).
     """
+    size = len(text)
+    if state[-1] in "sS" and at < size and _STRING_RUN.match(text, at).end() == size:  # type: ignore[union-attr]
+        if out is not None:  # the inside of a string, as most tokens of long arguments are
+            out.append(text[at:])
+        return size, state
     bar = state.index("|")
     stack, expect = state[:bar], state[bar + 1 :]
-    size = len(text)
     copied = at
     while at < size and expect not in (".", "!"):
         kind = expect[0]

@@ -39,15 +39,17 @@ Reader = Callable[[Any], object]
 
 
 class _Markers(NamedTuple):
-    """Patterns for a set of markers, so that text is looked at once for whole markers and for the beginning of one.
+    """Patterns for a set of markers.
 
     Args:
+        begin: the first character of a marker: most deltas hold none, and need no closer look.
         whole: a marker; where two begin at one place, the longer.
         partial: a proper prefix of a marker at the end of the text.
         longest: the length of the longest proper prefix.
         nested: markers with which another one begins.
     """
 
+    begin: re.Pattern[str]
     whole: re.Pattern[str]
     partial: re.Pattern[str]
     longest: int
@@ -58,6 +60,7 @@ class _Markers(NamedTuple):
 def _compile(markers: tuple[str, ...]) -> _Markers:
     prefixes = {marker[:count] for marker in markers for count in range(1, len(marker))}
     return _Markers(
+        re.compile(f"[{re.escape(''.join(sorted({marker[0] for marker in markers})))}]"),
         re.compile("|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True))),
         re.compile(f"(?:{'|'.join(map(re.escape, sorted(prefixes)))})\\Z" if prefixes else r"(?!)"),
         max(map(len, prefixes), default=0),
@@ -65,8 +68,21 @@ def _compile(markers: tuple[str, ...]) -> _Markers:
     )
 
 
+class _Turn:
+    """What belongs to the delta being read. In slots, so that a machine's ``__dict__`` is its state."""
+
+    __slots__ = ("_at", "_events", "context", "final", "finish_reason", "spans")
+
+    _at: int
+    _events: list[Event]
+    context: ParseContext
+    final: bool
+    finish_reason: str | None
+    spans: list[Span]
+
+
 @dataclass
-class Machine:
+class Machine(_Turn):
     """Base of all machines.
 
     Subclasses are dataclasses; every field has a default, and holds a JSON-plain value.
@@ -92,12 +108,12 @@ class Machine:
 
     def _begin(self, delta: Delta, context: ParseContext) -> None:
         """Set what belongs to this delta alone and is not state."""
-        self._at: int = 0
-        self._events: list[Event] = []
-        self.spans: list[Span] = []
-        self.context: ParseContext = context
-        self.final: bool = delta.final
-        self.finish_reason: str | None = delta.finish_reason
+        self._at = 0
+        self._events = []
+        self.spans = []
+        self.context = context
+        self.final = delta.final
+        self.finish_reason = delta.finish_reason
         if delta.specials:
             size = len(self.buffer)
             marks = [[low + size, high + size, token] for low, high, token in delta.specials]
@@ -159,6 +175,10 @@ class Machine:
         if not markers:
             return size - self._at, None
         patterns = _compile(markers)
+        begins = patterns.begin.search(buffer, start)
+        if begins is None:
+            return size - self._at, None
+        start = begins.start()
         match = patterns.whole.search(buffer, start)
         by_token = self.by_token
         while match and by_token and match[0] not in self.text_markers:
@@ -190,6 +210,14 @@ class Machine:
         at = bisect_left(marks, [start])
         return at < len(marks) and marks[at][0] == start and marks[at][1] == end
 
+    def next_token(self, offset: int) -> int:
+        """Where in the buffer the next special token begins, from ``offset`` on; -1 when there is none, or when tokens
+        do not tell markers from text."""
+        if not self.specials or not self.by_token:
+            return -1
+        at = bisect_left(self.specials, [self._at + offset])
+        return self.specials[at][0] if at < len(self.specials) else -1
+
     def is_cut(self, markers: tuple[str, ...], offset: int) -> bool:
         """Whether the text ended for good within what may have been one of ``markers`` at ``offset``."""
         return self.final and self.waiting - offset > 0 and self.cut_marker(markers, offset) == offset
@@ -218,6 +246,8 @@ class Machine:
         seen = self.peek(len(marker), offset)
         if self.by_token and marker not in self.text_markers:
             start = self._at + offset
+            if not seen and not self.final:
+                return None
             return seen == marker and self._is_token(start, start + len(marker))
         if seen == marker:
             return True
@@ -269,6 +299,8 @@ class Machine:
     @classmethod
     def _prepare(cls) -> None:
         cls._readers = {name.removeprefix("read_"): getattr(cls, name) for name in dir(cls) if name.startswith("read_")}
+        if "__dataclass_fields__" not in cls.__dict__:
+            raise TypeError(f"{cls.__name__} must be decorated with @dataclass, like every machine")
         defaults = {}
         for field in fields(cls):
             if field.default is MISSING:

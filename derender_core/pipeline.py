@@ -49,8 +49,10 @@ class Pipeline:
         Raises:
             ParserError: a parser failed.
         """
-        if self.tool is None or self.reasoning is None or not context.tools:
+        if self.reasoning is None or not context.tools:
             return context
+        if self.tool is None:  # nobody else reads the answer, so the reasoning parser need not leave anything to others
+            return replace(context, tools=())
         return replace(context, tool_call_openers=self.tool.tool_call_openers(context))
 
     def special_tokens(self, context: ParseContext) -> tuple[str, ...]:
@@ -72,13 +74,13 @@ class Pipeline:
         """
         after: State = {}
         if self.reasoning is None:
-            return Step(after, tuple(self._content(state or {}, delta, context, after)))
+            return Step(after, self._content(state or {}, delta, context, after))
         step = _run(self.reasoning, state, _REASONING, delta, context)
         after[_REASONING] = step.state
         spans = step.spans or _spans(step.events)
         if self.tool is None or not context.tools:
             return Step(after, step.events, spans)
-        return Step(after, tuple(self._events(state or {}, step.events, delta, context, after)), spans)
+        return Step(after, self._events(state or {}, step.events, delta, context, after), spans)
 
     def extract(self, output: Delta | str, context: ParseContext) -> list[Event]:
         """Parse a whole output at once; its calls come whole.
@@ -109,8 +111,10 @@ class Pipeline:
 
     def _events(
         self, state: State, events: Sequence[Event], delta: Delta, context: ParseContext, after: State
-    ) -> list[Event]:
+    ) -> tuple[Event, ...]:
         """Put each stretch of text through the tool slot, and let reasoning pass between them."""
+        if len(events) == 1 and isinstance(events[0], Text):  # as most deltas of an answer give
+            return self._content(state, _piece([events[0]], delta), context, after)
         passed: list[Event] = []
         texts: list[Text] = []
         for event in events:
@@ -127,17 +131,17 @@ class Pipeline:
             for key in (_FORCED, _TOOL):
                 if key in state:
                     after[key] = state[key]
-        return passed
+        return tuple(passed)
 
-    def _content(self, state: State, delta: Delta, context: ParseContext, after: State) -> list[Event]:
+    def _content(self, state: State, delta: Delta, context: ParseContext, after: State) -> tuple[Event, ...]:
         """Run the tool slot on one piece of text; what it keeps goes to ``after``."""
         if self.tool is None or not context.tools:
-            return [Text(delta.text, delta.specials)] if delta.text else []
+            return (Text(delta.text, delta.specials),) if delta.text else ()
         if context.tool_choice == "required" or context.forced_name is not None:
             forced = _run(self._forced, state, _FORCED, delta, context)
             after[_FORCED] = forced.state
             if forced.state is None or forced.state.get("phase") != NATIVE:
-                return list(forced.events)
+                return tuple(forced.events)
             delta = _piece([event for event in forced.events if isinstance(event, Text)], delta)
         if context.tool_choice == "none" and context.stream_tool_calls != "whole":
             # Nobody is told of calls, so nothing may be announced that a malformed one could not take back.
@@ -145,8 +149,8 @@ class Pipeline:
         step = _run(self.tool, state, _TOOL, delta, context)
         after[_TOOL] = step.state
         if context.tool_choice == "none":
-            return [event for event in step.events if isinstance(event, Text)]
-        return list(step.events)
+            return tuple(event for event in step.events if isinstance(event, Text))
+        return tuple(step.events)
 
 
 def _run(parser: Parser, state: State | None, key: str, delta: Delta, context: ParseContext) -> Step:
@@ -160,6 +164,8 @@ def _run(parser: Parser, state: State | None, key: str, delta: Delta, context: P
 def _piece(texts: Sequence[Text], end: Delta | None = None) -> Delta:
     """The texts as one delta, which is where the output ends if ``end`` is."""
     text = texts[0] if len(texts) == 1 else join_texts(texts)
+    if end is not None and text.text == end.text and text.specials == end.specials:
+        return end
     if end is None:
         return Delta(text.text, text.specials)
     return Delta(text.text, text.specials, end.final, end.finish_reason)

@@ -4,6 +4,7 @@ Everything that a parser author or a user of the library needs is here; the modu
 """
 
 from derender_core.attribute_tags import AttributeTagMachine
+from derender_core.combined import CombinedMachine
 from derender_core.detokenize import Decoded, Detokenizer
 from derender_core.errors import (
     AmbiguousParserError,
@@ -74,6 +75,7 @@ __all__ = [
     "AttributeTagMachine",
     "BrokenParserError",
     "Call",
+    "CombinedMachine",
     "Decoded",
     "Delta",
     "DerenderError",

@@ -107,7 +107,10 @@ class JsonCallMachine(RegionMachine):
 
     def _scan(self, stop: int) -> Progress:
         out: list[str] | None = [] if self.sending == "arguments" else None
-        at, self.scan = scan_json(self.buffer, self._at + self.ahead, self.scan, stop, out)
+        at, end = self._at + self.ahead, self.next_token(self.ahead)
+        at, self.scan = scan_json(self.buffer if end < 0 else self.buffer[:end], at, self.scan, stop, out)
+        if at == end and self.scan != DONE:
+            self.scan = BAD  # a control token cannot stand inside JSON
         self.ahead = at - self._at
         if out is not None:
             self.arguments("".join(out))

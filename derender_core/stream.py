@@ -65,8 +65,8 @@ class Stream:
         stop: StopStrings | None = None,
         state: dict[str, Any] | None = None,
     ) -> None:
-        setup = StreamSetup(tokenizer, pipeline, context, skip_special_tokens=skip_special_tokens, stop=stop)
-        self._start(setup, prompt_token_ids, state)
+        setup = StreamSetup(tokenizer, pipeline, context, skip_special_tokens=skip_special_tokens)
+        self._start(setup, prompt_token_ids, stop, state)
 
     @classmethod
     def of(
@@ -74,15 +74,23 @@ class Stream:
         setup: StreamSetup,
         *,
         prompt_token_ids: Sequence[int] | None = None,
+        stop: StopStrings | None = None,
         state: dict[str, Any] | None = None,
     ) -> Self:
         """A stream of a request whose setup was kept. Arguments and errors are those of ``Stream``."""
         stream = cls.__new__(cls)
-        stream._start(setup, prompt_token_ids, state)
+        stream._start(setup, prompt_token_ids, stop, state)
         return stream
 
-    def _start(self, setup: StreamSetup, prompt_token_ids: Sequence[int] | None, state: dict[str, Any] | None) -> None:
-        self._pipeline, self._stop, self._detokenizer = setup.pipeline, setup.stop, setup.detokenizer
+    def _start(
+        self,
+        setup: StreamSetup,
+        prompt_token_ids: Sequence[int] | None,
+        stop: StopStrings | None,
+        state: dict[str, Any] | None,
+    ) -> None:
+        self._pipeline, self._detokenizer = setup.pipeline, setup.detokenizer
+        self._stop = stop if stop is not None and stop.strings else None
         if state is None:
             self._context = setup.open(prompt_token_ids)
             self._detokenizing = self._detokenizer.start(prompt_token_ids)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from derender_core.inputs import ParseContext
 from derender_core.pipeline import Pipeline
-from derender_core.stop import StopStrings
 from derender_core.tokenizer import ModelTokenizer
 
 __all__ = ["StreamSetup"]
@@ -24,7 +23,6 @@ class StreamSetup:
         pipeline: the parsers; without any, all text is ``Text``.
         context: what the parsers may know about the request.
         skip_special_tokens: whether special tokens that no parser asks for are dropped from the text.
-        stop: the request's stop strings.
 
     Raises:
         ParserError: a parser failed.
@@ -37,11 +35,9 @@ class StreamSetup:
         context: ParseContext | None = None,
         *,
         skip_special_tokens: bool = True,
-        stop: StopStrings | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.pipeline = pipeline or Pipeline()
-        self.stop = stop if stop is not None and stop.strings else None
         context = context or ParseContext()
         markers = tokenizer.added_token_ids(self.pipeline.special_tokens(context))
         if markers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from derender_core.errors import InputError, StateError
@@ -11,6 +12,7 @@ from derender_core.events import Event
 from derender_core.inputs import ParseContext
 from derender_core.pipeline import Pipeline
 from derender_core.stream import Stream
+from derender_core.stream_setup import StreamSetup
 from derender_server.limits import Limits
 from derender_server.model import ServedModel
 from derender_server.stops import Ending, TextOptions, find_ending
@@ -19,7 +21,7 @@ from derender_server.wire.derender import GenerateChoice, GenerateResponse, Gene
 __all__ = ["Output", "Request", "check_chunk", "check_response", "run_chunk", "run_whole"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """What all choices of one request share.
 
@@ -36,6 +38,13 @@ class Request:
     pipeline: Pipeline
     context: ParseContext
     text: TextOptions
+
+    @cached_property
+    def setup(self) -> StreamSetup:
+        """What the parsers need, asked of them once for all choices and chunks."""
+        return StreamSetup(
+            self.model.tokenizer, self.pipeline, self.context, skip_special_tokens=self.text.skip_special_tokens
+        )
 
     def ending(self, token_ids: Sequence[int], finish_reason: str | None, stop_reason: int | str | None) -> Ending:
         """How these ids end."""
@@ -77,14 +86,7 @@ def run_whole(request: Request, choice: GenerateChoice, prompt_token_ids: Sequen
     if finish_reason == "stop" and not ending.by_token:
         reported = choice.stop_reason if isinstance(choice.stop_reason, str) else ""
         stop = request.text.stop_strings(reported) if reported else request.text.stop_strings()
-    stream = Stream(
-        request.model.tokenizer,
-        request.pipeline,
-        request.context,
-        prompt_token_ids=prompt_token_ids,
-        skip_special_tokens=request.text.skip_special_tokens,
-        stop=stop,
-    )
+    stream = Stream.of(request.setup, prompt_token_ids=prompt_token_ids, stop=stop)
     events = stream.push(ending.text_ids, final=True, finish_reason=finish_reason)
     return Output(events, stream, token_ids, finish_reason, stream.stopped or ending.stop_reason)
 
@@ -113,15 +115,7 @@ def open_stream(
     if stop is None and choice is not None and isinstance(choice.stop_reason, str) and choice.stop_reason:
         stop = request.text.stop_strings(choice.stop_reason)
     try:
-        return Stream(
-            request.model.tokenizer,
-            request.pipeline,
-            request.context,
-            prompt_token_ids=prompt_token_ids,
-            skip_special_tokens=request.text.skip_special_tokens,
-            stop=stop,
-            state=state,
-        )
+        return Stream.of(request.setup, prompt_token_ids=prompt_token_ids, stop=stop, state=state)
     except StateError as error:
         raise StateError(str(error), "stream_state.s") from error
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
-from litestar import Litestar
 from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException, NotAuthorizedException
@@ -13,19 +12,22 @@ from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
 from derender_core.registry import Slot, load_parser
+from derender_server.bodies import BodyLimits
 from derender_server.demo.engine import demo_engine_handlers
 from derender_server.errors import answer_error
+from derender_server.gate import Application, Gate
 from derender_server.openapi import document_handlers
 from derender_server.plugin_guard import PluginGuard
 from derender_server.routes import HANDLERS
 from derender_server.services import Services
 from derender_server.settings import Settings
+from derender_server.tracing import with_traces
 from derender_server.work import Work
 
 __all__ = ["create_app"]
 
 
-def create_app(settings: Settings) -> Litestar:
+def create_app(settings: Settings) -> Application:
     """The server, ready to run.
 
     Args:
@@ -42,9 +44,10 @@ def create_app(settings: Settings) -> Litestar:
     if settings.is_demo:
         handlers += demo_engine_handlers(services.model)
     handlers += document_handlers(handlers, services.version)
-    return Litestar(
+    limits = BodyLimits(settings.body_limit, settings.body_timeout)
+    app = Application(
         route_handlers=handlers,
-        state=State({"services": services, "work": work}),
+        state=State({"services": services, "work": work, "body_limits": limits}),
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         guards=[_key_guard(settings.api_key)] if settings.api_key else [],
         on_shutdown=[work.close],
@@ -52,6 +55,12 @@ def create_app(settings: Settings) -> Litestar:
         logging_config=None,
         request_max_body_size=settings.body_limit,
     )
+    serve, end_traces = with_traces(app.behind_gate, services.version)
+    app.on_shutdown.append(end_traces)
+    services.metrics.add_routes(path for handler in handlers for path in handler.paths)
+    access_log = not settings.disable_access_log
+    app.gate = Gate(serve, services.metrics, settings.root_path, access_log=access_log)
+    return app
 
 
 def _plugin_guard(settings: Settings) -> PluginGuard | None:

@@ -15,7 +15,7 @@ from derender_core.errors import InputError, ParserError
 from derender_server.model import UnknownModelError
 from derender_server.wire.decode import input_error
 
-__all__ = ["ERROR_TYPES", "OverloadedError", "answer_error", "error_body"]
+__all__ = ["ERROR_TYPES", "REQUEST_ID", "OverloadedError", "answer_error", "error_body"]
 
 log = logging.getLogger("derender")
 
@@ -24,12 +24,17 @@ ERROR_TYPES = {
     401: "AuthenticationError",
     404: "NotFoundError",
     405: "MethodNotAllowedError",
+    408: "RequestTimeoutError",
     413: "PayloadTooLargeError",
     415: "UnsupportedMediaTypeError",
     500: "InternalServerError",
     503: "ServiceUnavailableError",
 }
 """``type`` of an error body, by status."""
+
+
+REQUEST_ID = "derender_request_id"
+"""Where the ASGI scope's state has the id of a request."""
 
 
 class OverloadedError(Exception):
@@ -64,7 +69,8 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     """Litestar's exception handler, for every exception."""
     status, message, param = describe(error)
     if status >= 500 and not isinstance(error, OverloadedError):
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        request_id = request.scope["state"].get(REQUEST_ID)
+        log.error("%s %s failed, request %s", request.method, request.scope["path"], request_id, exc_info=error)
     return Response(
         msgspec.json.encode(error_body(status, message, param)),
         status_code=status,

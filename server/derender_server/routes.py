@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import msgspec
 from litestar import MediaType, Request, Response, get, post, route
-from litestar.exceptions import HTTPException
+from litestar.exceptions import ServiceUnavailableException
 from litestar.handlers import BaseRouteHandler
 
+from derender_server.bodies import read_json
 from derender_server.services import Services
 from derender_server.wire import (
     api_answers,
@@ -27,12 +29,6 @@ from derender_server.work import DERENDER_INLINE_BYTES, RENDER_INLINE_BYTES
 __all__ = ["HANDLERS"]
 
 AnyRequest = Request[Any, Any, Any]
-
-
-class UnsupportedMediaTypeException(HTTPException):
-    """The body is not declared to be JSON."""
-
-    status_code = 415
 
 
 @post(
@@ -169,6 +165,14 @@ async def health() -> Response[bytes]:
     return Response(b"", media_type=MediaType.TEXT)
 
 
+@get("/ready", opt={"open": True})
+async def ready(request: AnyRequest) -> Response[bytes]:
+    """Answers 200 while the process takes requests, and 503 when it ends or cannot work any more."""
+    if request.app.state.work.is_stuck:
+        raise ServiceUnavailableException("Too many threads are stuck in parsers. This process should be restarted.")
+    return Response(b"", media_type=MediaType.TEXT)
+
+
 @route("/ping", http_method=["GET", "POST"], status_code=200)
 async def ping() -> Response[bytes]:
     """Answers 200 while the process lives."""
@@ -187,6 +191,13 @@ async def load(request: AnyRequest) -> Response[bytes]:
     return _json({"server_load": request.app.state.work.active})
 
 
+@get("/metrics")
+async def metrics(request: AnyRequest) -> Response[bytes]:
+    """Counters for Prometheus."""
+    body, kind = await asyncio.to_thread(_services(request).metrics.text, request.headers.get("accept", ""))
+    return Response(body, media_type=kind)
+
+
 HANDLERS: list[BaseRouteHandler] = [
     derender_chat,
     derender_completion,
@@ -201,22 +212,20 @@ HANDLERS: list[BaseRouteHandler] = [
     detokenize,
     models,
     health,
+    ready,
     ping,
     version,
     load,
+    metrics,
 ]
 
 
 async def _answer(
     request: AnyRequest, work: Callable[[bytes], bytes], inline_bytes: int = RENDER_INLINE_BYTES
 ) -> Response[bytes]:
-    # Not `request.headers`: that parses them all, which takes as long as decoding a small body.
-    kind = next((value for name, value in request.scope["headers"] if name == b"content-type"), b"json")
-    if b"json" not in kind.lower():
-        shown = kind.decode("latin-1")
-        raise UnsupportedMediaTypeException(f"The body must be JSON, with content-type application/json, not {shown!r}")
-    body = await request.body()
-    return Response(await request.app.state.work.run(work, body, inline_bytes), media_type=MediaType.JSON)
+    state = request.app.state
+    body = await read_json(request, state.body_limits)
+    return Response(await state.work.run(work, body, inline_bytes), media_type=MediaType.JSON)
 
 
 def _json(body: object) -> Response[bytes]:

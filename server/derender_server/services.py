@@ -17,10 +17,12 @@ from derender_server.completion_derenderer import CompletionDerenderer
 from derender_server.deployment import Deployment
 from derender_server.limits import Limits
 from derender_server.messages_derenderer import MessagesDerenderer
+from derender_server.meter import Meter
+from derender_server.metrics import Metrics
 from derender_server.model import ServedModel
 from derender_server.renderer import Renderer
 from derender_server.responses_derenderer import ResponsesDerenderer
-from derender_server.settings import Settings
+from derender_server.settings import Settings, shared_metrics
 from derender_server.text_parser import TextParser
 from derender_server.wire.api_derender import (
     DerenderMessagesRequest,
@@ -47,6 +49,9 @@ class Services:
 
     Args:
         settings: what the server was told.
+
+    Attributes:
+        metrics: what was done.
 
     Raises:
         TokenizerLoadError: the model cannot be loaded.
@@ -79,6 +84,9 @@ class Services:
             default_chat_template_kwargs=settings.default_chat_template_kwargs,
             state_secret=settings.state_secret,
         )
+        parsers = [parser for parser in (tool_parser, reasoning_parser) if parser is not None]
+        self.metrics = Metrics(parsers, shared_metrics())
+        self._meter = Meter(self.metrics, settings.tool_call_parser, settings.reasoning_parser)
         self._chat = ChatDerenderer(deployment)
         self._completions = CompletionDerenderer(deployment)
         self._responses = ResponsesDerenderer(deployment)
@@ -108,52 +116,74 @@ class Services:
         """``/v1/chat/completions/derender``."""
         request = decode_either(body, DerenderChatRequest, DerenderChatStreamRequest)
         if request.stream:  # a Literal, so it tells the shapes apart
-            return _encode(self._chat.chunk(request))
-        return _encode(self._chat.completion(request))
+            answer = self._chat.chunk(request)
+            self._meter.chunk("chat", request, answer)
+        else:
+            answer = self._chat.completion(request)
+            self._meter.whole("chat", answer)
+        return _encode(answer)
 
     def derender_completion(self, body: bytes) -> bytes:
         """``/v1/completions/derender``."""
         request = decode_either(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
         if request.stream:
-            return _encode(self._completions.chunk(request))
-        return _encode(self._completions.completion(request))
+            answer = self._completions.chunk(request)
+            self._meter.chunk("completions", request, answer)
+        else:
+            answer = self._completions.completion(request)
+            self._meter.whole("completions", answer)
+        return _encode(answer)
 
     def derender_responses(self, body: bytes) -> bytes:
         """``/v1/responses/derender``."""
         request = decode_either(body, DerenderResponsesRequest, DerenderResponsesStreamRequest)
         if request.stream:
-            return _encode(self._responses.events(request))
-        return _encode(self._responses.response(request))
+            answer = self._responses.events(request)
+            self._meter.chunk("responses", request, answer)
+        else:
+            answer = self._responses.response(request)
+            self._meter.whole("responses", answer)
+        return _encode(answer)
 
     def derender_messages(self, body: bytes) -> bytes:
         """``/v1/messages/derender``."""
         request = decode_either(body, DerenderMessagesRequest, DerenderMessagesStreamRequest)
         if request.stream:
-            return _encode(self._messages.events(request))
-        return _encode(self._messages.message(request))
+            answer = self._messages.events(request)
+            self._meter.chunk("messages", request, answer)
+        else:
+            answer = self._messages.message(request)
+            self._meter.whole("messages", answer)
+        return _encode(answer)
 
     def parse(self, body: bytes) -> bytes:
         """``/parse``."""
-        return _encode(self._texts.message(decode_body(body, ParseRequest)))
+        answer = self._texts.message(decode_body(body, ParseRequest))
+        self._meter.parsed(answer)
+        return _encode(answer)
 
     def render_chat(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/chat/completions/render``."""
         rendered = self._renderer.render_chat(decode_value(body), request_id=request_id)
+        self._meter.rendered("chat", [rendered.token_ids])
         return rendered.model_dump_json().encode()
 
     def render_completion(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/completions/render``."""
         rendered = self._renderer.render_completion(decode_value(body), request_id=request_id)
+        self._meter.rendered("completions", [one.token_ids for one in rendered])
         return b"[" + b",".join(one.model_dump_json().encode() for one in rendered) + b"]"
 
     def render_responses(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/responses/render``."""
         rendered = self._renderer.render_responses(decode_value(body), request_id=request_id)
+        self._meter.rendered("responses", [rendered.token_ids])
         return rendered.model_dump_json().encode()
 
     def render_messages(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/messages/render``."""
         rendered = self._renderer.render_messages(decode_value(body), request_id=request_id)
+        self._meter.rendered("messages", [rendered.token_ids])
         return rendered.model_dump_json().encode()
 
     def tokenize(self, body: bytes) -> bytes:

@@ -6,14 +6,17 @@ import contextlib
 import logging
 import signal
 import sys
+from functools import partial
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 import uvicorn
-from litestar import Litestar
 
 from derender_server.app import create_app
-from derender_server.settings import Settings
+from derender_server.gate import ACCESS_LOG, Application
+from derender_server.metrics import forget_dead_workers
+from derender_server.settings import Settings, shared_metrics
 
 __all__ = ["run", "set_up_logging", "worker_app"]
 
@@ -22,18 +25,32 @@ log = logging.getLogger("derender")
 AT_ONCE = 0.05
 """Seconds that what is in flight still has after Ctrl-C."""
 
+LAST_BYTES = 5
+"""Seconds for the last bytes of answers that are complete, after nothing is in flight any more."""
+
 SWITCH_INTERVAL = 0.001
 """Seconds that a thread with long work may keep the event loop waiting. Python's own 5 ms are felt by every stream."""
 
 
 class Server(uvicorn.Server):
-    """Ctrl-C stops at once; SIGTERM finishes what is in flight first."""
+    """Ctrl-C stops at once; SIGTERM finishes what is in flight first, and refuses what is new meanwhile.
+
+    Args:
+        app: the application.
+        settings: what the server was told.
+    """
+
+    def __init__(self, app: Application, settings: Settings) -> None:
+        super().__init__(uvicorn.Config(app, **_options(settings)))
+        self._gate, self._seconds = app.gate, settings.shutdown_timeout
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Uvicorn's signal handler."""
         if sig == signal.SIGINT:
             self.config.timeout_graceful_shutdown = AT_ONCE  # type: ignore[assignment]  # a float does as well
-        super().handle_exit(sig, frame)
+            super().handle_exit(sig, frame)
+        else:
+            self._gate.drain(partial(super().handle_exit, sig, frame), self._seconds)
 
 
 def run(settings: Settings) -> int:
@@ -57,10 +74,13 @@ def run(settings: Settings) -> int:
     if settings.workers > 1:
         log.info("%s at %s, %d workers", summary, _url(settings, settings.host, settings.port), settings.workers)
         del app
-        settings.hand_to_workers()
-        uvicorn.run("derender_server.serving:worker_app", factory=True, workers=settings.workers, **_options(settings))
+        with TemporaryDirectory(prefix="derender-metrics-") as metrics:
+            settings.hand_to_workers(metrics)
+            uvicorn.run(
+                "derender_server.serving:worker_app", factory=True, workers=settings.workers, **_options(settings)
+            )
         return 0
-    server = Server(uvicorn.Config(app, **_options(settings)))
+    server = Server(app, settings)
     # A free port is known once it is bound. A socket's path is left to asyncio, which clears away a stale one.
     bound = None if settings.uds else server.config.bind_socket()
     address = bound.getsockname()[:2] if bound else ("", 0)
@@ -70,19 +90,33 @@ def run(settings: Settings) -> int:
     return 0 if server.started else 1
 
 
-def worker_app() -> Litestar:
+def worker_app() -> Application:
     """The application of one of several worker processes."""
     # Ctrl-C reaches every process at the terminal. Uvicorn's own handler, which is in place here, would drain.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.setswitchinterval(SWITCH_INTERVAL)
     settings = Settings.of_worker()
     set_up_logging(settings)
-    return create_app(settings)
+    if shared := shared_metrics():
+        forget_dead_workers(shared)
+    app = create_app(settings)
+    stop = signal.getsignal(signal.SIGTERM)
+
+    def drain_first(sig: int, frame: FrameType | None) -> None:
+        if callable(stop):
+            app.gate.drain(partial(stop, sig, frame), settings.shutdown_timeout)
+
+    signal.signal(signal.SIGTERM, drain_first)
+    return app
 
 
 def set_up_logging(settings: Settings) -> None:
-    """Log to standard error."""
+    """Log to standard error; a line of JSON for each request goes to standard output."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    lines = logging.StreamHandler(sys.stdout)
+    lines.setFormatter(logging.Formatter("%(message)s"))
+    access = logging.getLogger(ACCESS_LOG)
+    access.handlers, access.propagate = [lines], False
 
 
 def _options(settings: Settings) -> dict[str, Any]:
@@ -97,6 +131,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         # One line at start is ours; uvicorn's would be five.
         "log_level": "warning" if settings.log_level == "info" else settings.log_level,
         "access_log": False,
+        "timeout_graceful_shutdown": LAST_BYTES,
     }
 
 

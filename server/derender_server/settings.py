@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-__all__ = ["DEMO", "Settings"]
+__all__ = ["DEMO", "Settings", "names_collector", "shared_metrics"]
 
 DEMO = "demo"
 DEMO_TOOL_PARSER = "hermes"
@@ -20,6 +20,12 @@ DEMO_REASONING_PARSER = "qwen3"
 
 WORKER_VARIABLE = "DERENDER_WORKER_SETTINGS"
 """Carries the settings to worker processes."""
+
+METRICS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""Of ``prometheus-client``, which reads it when it is imported."""
+
+COLLECTOR_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Of OpenTelemetry."""
 
 
 class Settings(BaseModel):
@@ -68,6 +74,13 @@ class Settings(BaseModel):
         None, gt=0, allow_inf_nan=False, description="Seconds that one call of a parser may take; no limit by default."
     )
     workers: int = Field(1, ge=1, description="Processes that share the port.")
+    body_timeout: float = Field(
+        60, gt=0, allow_inf_nan=False, description="Seconds in which the body of a request must have arrived."
+    )
+    shutdown_timeout: float = Field(
+        30, ge=0, allow_inf_nan=False, description="Seconds that SIGTERM leaves to what is in flight."
+    )
+    disable_access_log: bool = Field(False, description="Do not write a line to standard output for each request.")
     log_level: Literal["critical", "error", "warning", "info", "debug"] = Field("info", description="What is logged.")
 
     @field_validator("default_chat_template_kwargs", mode="after")
@@ -99,9 +112,14 @@ class Settings(BaseModel):
         """The environment variable of a field."""
         return f"DERENDER_{name.upper()}"
 
-    def hand_to_workers(self) -> None:
-        """Leave the settings where the processes that this one starts find them."""
+    def hand_to_workers(self, metrics: str) -> None:
+        """Leave the settings where the processes that this one starts find them.
+
+        Args:
+            metrics: the directory in which they count together, unless the environment has one.
+        """
         os.environ[WORKER_VARIABLE] = self.model_dump_json()
+        os.environ.setdefault(METRICS_VARIABLE, metrics)
 
     @classmethod
     def of_worker(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -111,3 +129,13 @@ class Settings(BaseModel):
             KeyError: this process was not started by ``derender serve``.
         """
         return cls.model_validate_json((environment or os.environ)[WORKER_VARIABLE])
+
+
+def shared_metrics() -> str | None:
+    """The directory in which several processes count together, if they do."""
+    return os.environ.get(METRICS_VARIABLE) or None
+
+
+def names_collector() -> bool:
+    """Whether OpenTelemetry's variables say where traces go."""
+    return any(os.environ.get(name) for name in COLLECTOR_VARIABLES)

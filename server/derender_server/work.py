@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from derender_server.errors import OverloadedError
-from derender_server.plugin_guard import PluginGuard
+from derender_server.plugin_guard import MAX_STUCK, PluginGuard
 
 __all__ = ["DERENDER_INLINE_BYTES", "RENDER_INLINE_BYTES", "Work"]
 
@@ -45,6 +45,11 @@ class Work:
         self._waiting = 0
         self._limit = threads * WAITING_PER_THREAD
         self.active = 0
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether parsers hang in so many threads that none is left for work."""
+        return self._guard is not None and self._guard.stuck >= MAX_STUCK
 
     async def run(self, work: Callable[[bytes], T], body: bytes, inline_bytes: int) -> T:
         """Do the work that a body asks for. Its length tells how much that is.

@@ -19,6 +19,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response import Response, Stream
 
 from derender_core import InputError, TokenIdError
+from derender_server.bodies import read_json
 from derender_server.demo.conversation import read_conversation
 from derender_server.demo.playback import JsonObject, Odds, Output, StopRules, play, response_choice, stream_choices
 from derender_server.demo.request import EngineRequest
@@ -180,7 +181,7 @@ def demo_engine_handlers(model: ServedModel, pace: Pace = Pace()) -> list[HTTPRo
     )
     async def generate(request: Request[Any, Any, Any]) -> Response[Any]:
         """Play an engine by a script: a response for the prompt, or with `stream: true` its chunks as SSE."""
-        return await sync_to_thread(answer, await request.body())
+        return await sync_to_thread(answer, await read_json(request, request.app.state.body_limits))
 
     return [generate]
 

@@ -56,6 +56,7 @@ from derender_core.python_calls import (
     python_json,
     scan_python_list,
 )
+from derender_core.python_list import PythonListMachine
 from derender_core.region_machine import RegionMachine, SectionMachine
 from derender_core.registry import Parser, ParserInfo, Slot, list_parsers, load_parser, make_parser
 from derender_core.replay import FeedParser, ReplayPlugin, replay
@@ -63,7 +64,7 @@ from derender_core.schema_values import parameter_schema, schema_types, typed_va
 from derender_core.stop import StopStrings
 from derender_core.stream import Stream
 from derender_core.stream_setup import StreamSetup
-from derender_core.structural_tag import call_tag, call_tags, offered_tools
+from derender_core.structural_tag import call_list, call_objects, call_section, call_tag, call_tags, offered_tools
 from derender_core.tagged_call import TaggedCallMachine
 from derender_core.think import ThinkMachine
 from derender_core.tokenizer import ModelTokenizer
@@ -104,6 +105,7 @@ __all__ = [
     "PositionalCallMachine",
     "Progress",
     "Prompt",
+    "PythonListMachine",
     "Reasoning",
     "RegionMachine",
     "ReplayPlugin",
@@ -132,6 +134,9 @@ __all__ = [
     "ToolChoice",
     "ToolMachine",
     "UnknownParserError",
+    "call_list",
+    "call_objects",
+    "call_section",
     "call_tag",
     "call_tags",
     "check_python_state",

@@ -84,6 +84,17 @@ class JsonCallMachine(RegionMachine):
             self.sending = "sent"
         return progress
 
+    def walk_key(self) -> Progress:
+        """Read on in an object up to the value of its first member, whose key is then ``key``."""
+        while self.scan != _BEFORE_VALUE:
+            if self._scan(stop=1) != "more":
+                return "bad"
+            if depth(self.scan) == 1:
+                self._top_level(self.scan[2:])
+            if self._exhausted and self.scan != _BEFORE_VALUE:
+                return "more"
+        return "done"
+
     def walk_object(self) -> Progress:
         """Read on in a call object, and announce it when that may be."""
         while True:

@@ -211,18 +211,27 @@ class ListCallMachine(JsonCallMachine):
             self.lead = self.bad = ""
         super().start_call(name, call_id)
 
+    @property
+    def list_closers(self) -> tuple[str, ...]:
+        """The markers that may stand behind this list."""
+        return self.closers
+
     def read_tail(self) -> NeedData | None:
         """A closer belongs to the list, and blank text in front of it. Between markers several objects may stand."""
-        char = self.skip_blank() if self.closers else ""
-        if self.closers and not char and not self.final:
+        closers = self.list_closers
+        char = self.skip_blank() if closers else ""
+        if closers and not char and not self.final:
             return NEED_DATA
         if char == "{" and self.marked and not self.listed:
             self.phase = "element"
             return None
-        marker = self.which(self.closers) if char else ""
+        marker = self.which(closers) if char else ""
         if marker is None:
             return NEED_DATA
-        self.ahead = self.ahead + len(marker) if marker else self.mark
+        if marker:
+            self.ahead += len(marker)
+        else:
+            self.ahead = self.waiting if char and self.is_cut(closers, self.ahead) else self.mark
         self._end_list()
         return None
 

@@ -41,17 +41,18 @@ def check_python_state(state: str) -> bool:
     return _STATE.fullmatch(state) is not None
 
 
-def scan_python_list(text: str, at: int, state: str) -> tuple[int, str, Progress]:
-    """Read on from ``text[at]`` to the bracket that ends a list.
+def scan_python_list(text: str, at: int, state: str, stop: str = "") -> tuple[int, str, Progress]:
+    """Read on from ``text[at]`` to the bracket that ends a list, or the parenthesis that ends a call.
 
     Args:
         text: text that holds the list; it may end anywhere within.
         at: where to go on.
-        state: ``""`` at the list's opening bracket, or what the last call returned.
+        state: ``""`` at the opening bracket, or what the last call returned.
+        stop: a character that begins markers, which cannot stand outside of strings.
 
     Returns:
         Where it stopped, the state, and how it ended: ``"done"`` behind the closing bracket, ``"bad"`` at a bracket
-        that closes another one or is nested too deep, ``"more"`` at the end of the text.
+        that closes another one or is nested too deep or at ``stop``, ``"more"`` at the end of the text.
     """
     stack, _, quote = state.partition("|")
     size = len(text)
@@ -59,7 +60,9 @@ def scan_python_list(text: str, at: int, state: str) -> tuple[int, str, Progress
         if quote:
             at, quote = _string(text, at, quote)
             continue
-        at = _CODE.match(text, at).end()  # type: ignore[union-attr]
+        start, at = at, _CODE.match(text, at).end()  # type: ignore[union-attr]
+        if stop and (found := text.find(stop, start, at)) >= 0:
+            return found, "|!", "bad"
         if at == size:
             break
         char = text[at]

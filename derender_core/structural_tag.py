@@ -6,12 +6,13 @@ structural-tag documentation of xgrammar: ``tag``, ``json_schema``, ``tags_with_
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from derender_core.inputs import Tool, ToolChoice
 
-__all__ = ["call_tag", "call_tags", "offered_tools"]
+__all__ = ["call_list", "call_objects", "call_section", "call_tag", "call_tags", "offered_tools"]
 
 
 def call_tag(begin: str, tool: Tool, end: str, *, style: str = "json") -> dict[str, Any]:
@@ -86,3 +87,79 @@ def call_tags(
         "at_least_one": True,
         "stop_after_first": tool_choice.startswith("function:"),
     }
+
+
+def call_section(
+    tags: list[dict[str, Any]],
+    tool_choice: ToolChoice,
+    *,
+    begin: str,
+    end: str,
+    separator: str,
+    excludes: Sequence[str] = (),
+) -> dict[str, Any] | None:
+    """The node for calls in a row with something around all of them.
+
+    Args:
+        tags: the tags of all tools that may be called.
+        tool_choice: as in ``call_tags``.
+        begin: what stands in front of the first call, and is their trigger in free text.
+        end: what stands behind the last call.
+        separator: what stands between two calls.
+        excludes: what must not appear in the free text.
+
+    Returns:
+        None when there is nothing to constrain.
+    """
+    calls = call_tags(tags, "required" if tool_choice == "auto" else tool_choice, separator=separator)
+    if calls is None:
+        return None
+    section = {"type": "tag", "begin": begin, "content": calls, "end": end}
+    if tool_choice != "auto":
+        return section
+    return call_tags([section], "auto", separator="", triggers=(begin,), excludes=excludes)
+
+
+def call_list(
+    tools: Sequence[Tool], tool_choice: ToolChoice, *, begin: str, end: str, key: str = "arguments"
+) -> dict[str, Any] | None:
+    """The node for a JSON list of ``{"name", "arguments"}`` objects.
+
+    Args:
+        tools: the tools of the request.
+        tool_choice: as in ``call_tags``.
+        begin: what stands in front of the first object, the list's bracket included.
+        end: what stands behind the last one.
+        key: the key of the arguments.
+
+    Returns:
+        None when there is nothing to constrain.
+    """
+    tags = [
+        call_tag(f'{{"name": {json.dumps(tool.name)}, {json.dumps(key)}: ', tool, "}")
+        for tool in offered_tools(tools, tool_choice)
+    ]
+    return call_section(tags, tool_choice, begin=begin, end=end, separator=", ")
+
+
+def call_objects(
+    tools: Sequence[Tool], tool_choice: ToolChoice, *, begin: str, end: str, key: str = "arguments"
+) -> dict[str, Any] | None:
+    """The node for ``{"name", "arguments"}`` objects that stand each between two markers.
+
+    Args:
+        tools: the tools of the request.
+        tool_choice: as in ``call_tags``.
+        begin: the marker in front of each object, and its trigger in free text.
+        end: the one behind it.
+        key: the key of the arguments.
+
+    Returns:
+        None when there is nothing to constrain; else both layouts that models write: on lines of their own, and compact.
+    """
+    tags = [
+        call_tag(f'{begin}{line}{{"name": {json.dumps(tool.name)}, {json.dumps(key)}: ', tool, f"}}{line}{end}")
+        for tool in offered_tools(tools, tool_choice)
+        for line in ("\n", "")
+    ]
+    return call_tags(tags, tool_choice, separator="", triggers=(begin,))

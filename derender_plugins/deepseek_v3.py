@@ -24,8 +24,8 @@ from derender_core import (
     TaggedCallMachine,
     Tool,
     ToolChoice,
+    call_section,
     call_tag,
-    call_tags,
     normalize_arguments,
     offered_tools,
 )
@@ -207,14 +207,9 @@ def v31_structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mappin
 
 
 def _section(tags: list[dict[str, Any]], tool_choice: ToolChoice, *, separator: str) -> Mapping[str, Any] | None:
-    forced = "required" if tool_choice == "auto" else tool_choice
-    calls = call_tags(tags, forced, separator=separator)
-    if calls is None:
-        return None
-    section = {"type": "tag", "begin": SECTION, "content": calls, "end": SECTION_END}
-    if tool_choice != "auto":
-        return section
-    return call_tags([section], "auto", separator="", triggers=(SECTION,), excludes=("<think>", "</think>"))
+    return call_section(
+        tags, tool_choice, begin=SECTION, end=SECTION_END, separator=separator, excludes=("<think>", "</think>")
+    )
 
 
 _SPECIAL = (SECTION, SECTION_END, CALL, CALL_END, SEPARATOR)

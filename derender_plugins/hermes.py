@@ -6,12 +6,11 @@ function-calling prompt; docs/formats/hermes.md lists every rule.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import MachinePlugin, TaggedCallMachine, Tool, ToolChoice, call_tag, call_tags, offered_tools
+from derender_core import MachinePlugin, TaggedCallMachine, Tool, ToolChoice, call_objects
 
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
 
@@ -26,12 +25,7 @@ class Hermes(TaggedCallMachine):
 
 def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
     """Both layouts that models write: on lines of their own, and compact."""
-    tags = [
-        call_tag(f'{OPENER}{line}{{"name": {json.dumps(tool.name)}, "arguments": ', tool, f"}}{line}{CLOSER}")
-        for tool in offered_tools(tools, tool_choice)
-        for line in ("\n", "")
-    ]
-    return call_tags(tags, tool_choice, separator="", triggers=(OPENER,))
+    return call_objects(tools, tool_choice, begin=OPENER, end=CLOSER)
 
 
 plugin = MachinePlugin(

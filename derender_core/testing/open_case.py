@@ -137,9 +137,7 @@ def _check_text(case: Case, tokenizer: ModelTokenizer) -> None:
     ids = case.token_ids or ()
     wrong = next((token for token in ids if not 0 <= token < tokenizer.size), None)
     if wrong is not None:
-        raise CaseError(
-            f"{case}: token id {wrong} is none of {case.tokenizer!r}, whose ids end at {tokenizer.size - 1}"
-        )
+        raise CaseError(f"{case}: token id {wrong} is none of this tokenizer, whose ids end at {tokenizer.size - 1}")
     text = tokenizer.decode(ids, skip_special_tokens=False)
     if case.output is not None and text.strip() != case.text.strip():
         raise CaseError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -140,7 +141,11 @@ def _check_parsers(names: tuple[str, ...], as_json: bool) -> int:
             rows.append((finding.slot, finding.name, f"{finding.distribution} {finding.version}", lines[0]))
             rows += [("", "", "", line) for line in lines[1:]]
         _print_table(rows)
-    return 1 if any(finding.problems for finding in found) else 0
+    code = 1 if any(finding.problems for finding in found) else 0
+    if any(finding.hangs for finding in found):
+        sys.stdout.flush()
+        os._exit(code)
+    return code
 
 
 def _print_table(rows: list[tuple[str, str, str, str]]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -91,9 +92,30 @@ def test_what_is_wrong_is_said(install: Install, code: str, problem: str) -> Non
     assert any(problem in one for one in finding.problems), finding.problems
 
 
-def test_a_parser_that_hangs_is_left_behind(install: Install) -> None:
-    install("acme", "mine = acme:plugin", parses("import time; time.sleep(3600)"))
-    assert found("mine", seconds=2).problems == ("it took longer than 2 s: it hangs, or is far too slow",)
+@pytest.fixture
+def hangs(install: Install) -> Iterator[None]:
+    """An installed parser that hangs until the test is over."""
+    install("acme", "mine = acme:plugin", "import threading\nover = threading.Event()\n" + parses("over.wait()"))
+    yield
+    import acme  # type: ignore[import-not-found]  # written above
+
+    acme.over.set()
+
+
+@pytest.mark.usefixtures("hangs")
+def test_a_parser_that_hangs_is_left_behind() -> None:
+    finding = found("mine", seconds=2)
+    assert finding.hangs
+    assert finding.problems == ("it took longer than 2 s: it hangs, or is far too slow",)
+
+
+@pytest.mark.usefixtures("hangs")
+def test_a_parser_that_hangs_does_not_keep_the_command_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("derender_server.parser_check.check_parsers", partial(check_parsers, seconds=1))
+    ended: list[int] = []
+    monkeypatch.setattr("os._exit", ended.append)
+    assert "took longer than 1 s" in check("mine").stdout
+    assert ended == [1]
 
 
 def test_a_parser_whose_answers_depend_on_the_cut_is_noted(install: Install) -> None:

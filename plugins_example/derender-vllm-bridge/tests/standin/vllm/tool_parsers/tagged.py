@@ -67,6 +67,8 @@ class TaggedToolParser(ToolParser):
             self.streamed_args_for_tool.append("")
             self.prev_tool_call_arr.append({})
             return None
+        if not self.prev_tool_call_arr:
+            return DeltaMessage(content=delta_text)
         if self.end_id in delta_token_ids and self.prev_tool_call_arr[-1].get("arguments") is not None:
             whole = json.dumps(self.prev_tool_call_arr[-1]["arguments"], ensure_ascii=False)
             return self._delta(DeltaFunctionCall(arguments=whole[len(self.streamed_args_for_tool[-1]) :]))

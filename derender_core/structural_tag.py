@@ -155,7 +155,7 @@ def call_objects(
         key: the key of the arguments.
 
     Returns:
-        None when there is nothing to constrain; else both layouts that models write: on lines of their own, and compact.
+        None when there is nothing to constrain; else both layouts that models write, on lines of their own and compact.
     """
     tags = [
         call_tag(f'{begin}{line}{{"name": {json.dumps(tool.name)}, {json.dumps(key)}: ', tool, f"}}{line}{end}")

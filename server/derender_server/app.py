@@ -12,6 +12,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
 from derender_core.registry import Slot, load_parser
+from derender_server.access_log import AccessLog
 from derender_server.bodies import BodyLimits
 from derender_server.demo.engine import demo_engine_handlers
 from derender_server.errors import answer_error
@@ -27,11 +28,12 @@ from derender_server.work import Work
 __all__ = ["create_app"]
 
 
-def create_app(settings: Settings) -> Application:
+def create_app(settings: Settings, access_log: AccessLog | None = None) -> Application:
     """The server, ready to run.
 
     Args:
         settings: what it was told.
+        access_log: gets a line for each request.
 
     Raises:
         TokenizerLoadError: the model cannot be loaded.
@@ -58,8 +60,9 @@ def create_app(settings: Settings) -> Application:
     serve, end_traces = with_traces(app.behind_gate, services.version)
     app.on_shutdown.append(end_traces)
     services.metrics.add_routes(path for handler in handlers for path in handler.paths)
-    access_log = not settings.disable_access_log
-    app.gate = Gate(serve, services.metrics, settings.root_path, access_log=access_log)
+    app.gate = Gate(serve, services.metrics, settings.root_path, access_log)
+    if access_log is not None:
+        app.on_shutdown.append(access_log.flush)
     return app
 
 

@@ -6,7 +6,6 @@ It stands around Litestar and not in it, so that it sees paths that are not serv
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import time
@@ -28,15 +27,12 @@ from litestar.types import (
     Send,
 )
 
+from derender_server.access_log import AccessLog
 from derender_server.errors import ERROR_TYPES, REQUEST_ID, error_body
 from derender_server.metrics import OTHER, Metrics
 
-__all__ = ["ACCESS_LOG", "Application", "Gate"]
+__all__ = ["Application", "Gate"]
 
-ACCESS_LOG = "derender.access"
-"""The logger of requests."""
-
-log = logging.getLogger(ACCESS_LOG)
 encoder = msgspec.json.Encoder()
 
 HEADER = b"x-request-id"
@@ -60,14 +56,16 @@ class Gate:
         app: what answers.
         metrics: where requests are counted.
         root_path: the prefix of paths.
-        access_log: write a line for each request.
+        access_log: gets a line for each request.
 
     Attributes:
         active: requests that are being answered.
         draining: the server ends; what is new is refused.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, root_path: str = "", *, access_log: bool = True) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, root_path: str = "", access_log: AccessLog | None = None
+    ) -> None:
         self._app, self._metrics, self._root_path = app, metrics, root_path
         self._access_log = access_log
         self._then: Callable[[], None] | None = None
@@ -137,9 +135,9 @@ class Gate:
             self._metrics.errors.labels(route, kind).inc()
         if status == 500:
             self._metrics.count_parser_errors()
-        if self._access_log and log.isEnabledFor(logging.INFO):
+        if self._access_log is not None:
             line = {
-                "time": time.time(),
+                "time": round(time.time(), 3),
                 "request_id": state[REQUEST_ID],
                 "method": scope["method"],
                 "route": route,
@@ -148,7 +146,7 @@ class Gate:
             }
             if route == OTHER:
                 line["path"] = scope["path"][:LONGEST_PATH].encode(errors="replace").decode()
-            log.info("%s", encoder.encode(line).decode())
+            self._access_log.write(line)
 
 
 class Application(Litestar):

@@ -13,8 +13,9 @@ from typing import Any
 
 import uvicorn
 
+from derender_server.access_log import AccessLog
 from derender_server.app import create_app
-from derender_server.gate import ACCESS_LOG, Application
+from derender_server.gate import Application
 from derender_server.metrics import forget_dead_workers
 from derender_server.settings import Settings, shared_metrics
 
@@ -69,7 +70,7 @@ def run(settings: Settings) -> int:
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     # Made before workers are started too: what is wrong is told once, and not by workers that die in a loop.
-    app = create_app(settings)
+    app = create_app(settings, _access_log(settings))
     summary = app.state.services.summary()
     if settings.workers > 1:
         log.info("%s at %s, %d workers", summary, _url(settings, settings.host, settings.port), settings.workers)
@@ -99,7 +100,7 @@ def worker_app() -> Application:
     set_up_logging(settings)
     if shared := shared_metrics():
         forget_dead_workers(shared)
-    app = create_app(settings)
+    app = create_app(settings, _access_log(settings))
     stop = signal.getsignal(signal.SIGTERM)
 
     def drain_first(sig: int, frame: FrameType | None) -> None:
@@ -111,12 +112,13 @@ def worker_app() -> Application:
 
 
 def set_up_logging(settings: Settings) -> None:
-    """Log to standard error; a line of JSON for each request goes to standard output."""
+    """Log to standard error. The lines of requests go to standard output, see ``access_log``."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    lines = logging.StreamHandler(sys.stdout)
-    lines.setFormatter(logging.Formatter("%(message)s"))
-    access = logging.getLogger(ACCESS_LOG)
-    access.handlers, access.propagate = [lines], False
+
+
+def _access_log(settings: Settings) -> AccessLog | None:
+    shown = settings.log_level in ("info", "debug") and not settings.disable_access_log
+    return AccessLog(sys.stdout) if shown else None
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from derender_core.member_call import MemberCallMachine
 from derender_core.message import Message, ToolCall, fold_message
 from derender_core.pair_tags import PairTagMachine
 from derender_core.parameter_call import ParameterCallMachine, TagHead
+from derender_core.parser_sources import ParserSource
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
 from derender_core.positional_call import PositionalCallMachine
@@ -101,6 +102,7 @@ __all__ = [
     "ParserError",
     "ParserInfo",
     "ParserLoadError",
+    "ParserSource",
     "Pipeline",
     "PositionalCallMachine",
     "Progress",

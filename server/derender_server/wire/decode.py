@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from derender_core.errors import InputError
+from derender_server.wire.names import members_of
 
 __all__ = ["decode_body", "decode_either", "decode_value", "dotted_path", "encode_fields", "from_value", "input_error"]
 
@@ -27,54 +28,56 @@ Streaming = TypeVar("Streaming", bound=BaseModel)
 BAD_BODY = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
-class _Shape(msgspec.Struct):
-    stream: bool | None = None
-
-
-_shape_decoder = msgspec.json.Decoder(_Shape)
+UTF_16_OR_32 = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+UTF_8_MARK = b"\xef\xbb\xbf"
 
 
 def decode_body(body: bytes, model: type[M]) -> M:
     """A request from its JSON. What comes back has the model's fields, but need not be an instance of it.
 
     Raises:
-        InputError: not JSON, or a field is wrong; names the first one.
+        InputError: not JSON, a name is given twice, or a field is wrong; names the first one.
     """
     try:
-        return cast(M, _decoder(model).decode(body))
+        members_of(body)
     except BAD_BODY as error:
         raise _explain(body, model, error) from error
+    return _decode(body, model)
 
 
 def decode_either(body: bytes, one_shot: type[OneShot], streaming: type[Streaming]) -> OneShot | Streaming:
     """A request in the shape that its ``stream`` field selects; errors are those of that shape only.
 
     Raises:
-        InputError: not JSON, or a field is wrong; names the first one.
+        InputError: not JSON, a name is given twice, or a field is wrong; names the first one.
     """
     try:
-        streams = _shape_decoder.decode(body).stream
+        stream = bytes(members_of(body).get("stream", b"false"))
     except BAD_BODY as error:
-        if isinstance(decode_value(body), dict):
-            raise InputError("stream: it must be true or false", "stream") from error
+        decode_value(body)
         raise InputError("the body must be a JSON object") from error
-    if streams:
-        return decode_body(body, streaming)
-    return decode_body(body, one_shot)
+    if stream == b"true":
+        return _decode(body, streaming)
+    if stream in (b"false", b"null"):
+        return _decode(body, one_shot)
+    raise InputError("stream: it must be true or false", "stream")
 
 
 def decode_value(body: bytes) -> Any:
     """The plain value of a JSON body.
 
     Raises:
-        InputError: not JSON.
+        InputError: not JSON, or a name is given twice.
     """
     try:
-        return msgspec.json.decode(body)
+        value = msgspec.json.decode(body)
+        if isinstance(value, dict):
+            members_of(body)
     except RecursionError as error:
         raise InputError("the body is nested too deeply") from error
     except BAD_BODY as error:
-        raise InputError(f"the body is not valid JSON: {error}") from error
+        raise InputError(_why_not_json(body, error)) from error
+    return value
 
 
 def from_value(value: object, model: type[M]) -> M:
@@ -118,6 +121,23 @@ def dotted_path(loc: tuple[int | str, ...], root: Any, *, missing: bool = False)
                 continue
         path.append(str(part))
     return ".".join(path) or None
+
+
+def _decode(body: bytes, model: type[M]) -> M:
+    try:
+        return cast(M, _decoder(model).decode(body))
+    except BAD_BODY as error:
+        raise _explain(body, model, error) from error
+
+
+def _why_not_json(body: bytes, error: Exception) -> str:
+    if body.startswith(UTF_8_MARK):
+        return "the body begins with a byte order mark; send UTF-8 without one"
+    if body.startswith(UTF_16_OR_32) or b"\0" in body[:4]:
+        return "the body is not UTF-8; it looks like UTF-16 or UTF-32"
+    if isinstance(error, UnicodeError):
+        return "the body is not UTF-8"
+    return f"the body is not valid JSON: {error}"
 
 
 def _explain(body: bytes, model: type[BaseModel], error: Exception) -> InputError:

@@ -77,7 +77,7 @@ class JsonCallMachine(RegionMachine):
 
     def walk_arguments(self) -> Progress:
         """Read on in a JSON value that is the arguments of ``self.name``."""
-        if self._streams and not self.sending and self.scan == START and self.look() == "{":
+        if self.streams and not self.sending and self.scan == START and self.look() == "{":
             self.announce()
         progress = self._scan(stop=0)
         if progress == "done" and self.sending == "arguments":
@@ -109,7 +109,8 @@ class JsonCallMachine(RegionMachine):
                 return "more"
 
     @property
-    def _streams(self) -> bool:
+    def streams(self) -> bool:
+        """Whether calls are sent as they come."""
         return self.context.stream_tool_calls == "arguments"
 
     @property
@@ -118,8 +119,12 @@ class JsonCallMachine(RegionMachine):
 
     def _scan(self, stop: int) -> Progress:
         out: list[str] | None = [] if self.sending == "arguments" else None
-        at, end = self._at + self.ahead, self.next_token(self.ahead)
-        at, self.scan = scan_json(self.buffer if end < 0 else self.buffer[:end], at, self.scan, stop, out)
+        start, end = self._at + self.ahead, self.next_token(self.ahead)
+        if end < 0:
+            at, self.scan = scan_json(self.buffer, start, self.scan, stop, out)
+        else:
+            read, self.scan = scan_json(self.buffer[start:end], 0, self.scan, stop, out)
+            at = start + read
         if at == end and self.scan != DONE:
             self.scan = BAD  # a control token cannot stand inside JSON
         self.ahead = at - self._at
@@ -150,7 +155,7 @@ class JsonCallMachine(RegionMachine):
         if (
             char == "{"
             and not self.sending
-            and self._streams
+            and self.streams
             and self.key in self.streamed_keys
             and self.name
             and self.may_announce(self.name)

@@ -123,8 +123,8 @@ class TaggedCallMachine(JsonCallMachine):
         return None
 
     def walk_body(self) -> Progress:
-        """Read on in the JSON."""
-        return self.walk_value() if self.listed else self.walk_object()
+        """Read on in the JSON. Its members matter only to a stream that announces calls by their name."""
+        return self.walk_object() if self.streams and not self.listed else self.walk_value()
 
     def may_announce(self, name: str) -> bool:
         """Objects that stand behind another in one region are not announced: the region is one unit."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from derender_core.errors import ParserError
 from derender_core.inputs import Delta, ParseContext, Special, Tool
 from derender_core.pipeline import Pipeline
 from derender_core.registry import Parser
@@ -68,7 +69,7 @@ def assert_samples(parser: Parses, samples: Iterable[Sample], *, laws: Sequence[
         for law in laws:
             try:
                 law(parser, sample)
-            except Failed as error:
+            except (Failed, ParserError) as error:
                 raise Failed(f"{_name(parser)} breaks the law {law.__name__}\n{sample}\n{error}") from error
 
 

@@ -7,6 +7,7 @@ decoder holds the interpreter all that time. When a twin refuses a body, pydanti
 
 from __future__ import annotations
 
+import re
 import types
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -30,6 +31,9 @@ BAD_BODY = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 UTF_16_OR_32 = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 UTF_8_MARK = b"\xef\xbb\xbf"
+LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
 
 
 def decode_body(body: bytes, model: type[M]) -> M:
@@ -135,8 +139,12 @@ def _why_not_json(body: bytes, error: Exception) -> str:
         return "the body begins with a byte order mark; send UTF-8 without one"
     if body.startswith(UTF_16_OR_32) or b"\0" in body[:4]:
         return "the body is not UTF-8; it looks like UTF-16 or UTF-32"
-    if isinstance(error, UnicodeError):
+    try:
+        body.decode()
+    except UnicodeError:
         return "the body is not UTF-8"
+    if LONE_SURROGATE.search(body):
+        return "the body is not valid JSON: half of a surrogate pair stands alone"
     return f"the body is not valid JSON: {error}"
 
 

@@ -1,0 +1,121 @@
+"""A kept-alive HTTP connection, as thin as can be, so that what is measured is the server."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+__all__ = ["Connection", "RequestError"]
+
+HEAD_END = b"\r\n\r\n"
+
+
+class RequestError(RuntimeError):
+    """The server did not answer 200."""
+
+
+class Connection:
+    """One connection to one server.
+
+    Args:
+        url: ``http://host:port``, or https; a path is put in front of those of requests.
+        timeout: seconds that an answer may take.
+    """
+
+    def __init__(self, url: str, timeout: float = 300.0) -> None:
+        parts = urlsplit(url)
+        host = parts.hostname or "127.0.0.1"
+        secure = parts.scheme == "https"
+        self._socket = socket.create_connection((host, parts.port or (443 if secure else 80)), timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if secure:
+            self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=host)
+        self._prefix, self._host = parts.path.rstrip("/"), parts.netloc
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def get(self, path: str) -> bytes:
+        """The body that a GET of ``path`` answers.
+
+        Raises:
+            RequestError: any status but 200.
+        """
+        self._socket.sendall(f"GET {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        return self.receive()
+
+    def post(self, path: str, body: bytes) -> bytes:
+        """The body that a POST of a JSON body answers.
+
+        Raises:
+            RequestError: any status but 200.
+        """
+        self.send_post(path, body)
+        return self.receive()
+
+    def send_post(self, path: str, body: bytes) -> None:
+        """Send a JSON body; ``receive`` gives the answer."""
+        head = (
+            f"POST {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        self._socket.sendall(head.encode() + body)
+
+    def receive(self) -> bytes:
+        """The body of the next answer.
+
+        Raises:
+            RequestError: any status but 200.
+        """
+        head = self._until(HEAD_END)
+        body = self._body(head.lower())
+        if head.split(b" ", 2)[1] != b"200":
+            raise RequestError(f"{head.splitlines()[0].decode()}: {body[:500].decode(errors='replace')}")
+        return body
+
+    def _body(self, head: bytes) -> bytes:
+        if b"transfer-encoding: chunked" in head:
+            parts = []
+            while size := int(self._until(b"\r\n").split(b";")[0], 16):
+                parts.append(self._exactly(size))
+                self._until(b"\r\n")
+            self._until(b"\r\n")
+            return b"".join(parts)
+        _, found, length = head.partition(b"content-length:")
+        return self._exactly(int(length.split(b"\r\n", 1)[0])) if found else b""
+
+    def _until(self, end: bytes) -> bytes:
+        """What comes before ``end``, which is read too."""
+        while end not in self._rest:
+            self._rest += self._receive()
+        found, _, self._rest = self._rest.partition(end)
+        return found
+
+    def _exactly(self, count: int) -> bytes:
+        parts = [self._rest]
+        missing = count - len(self._rest)
+        while missing > 0:
+            parts.append(self._receive())
+            missing -= len(parts[-1])
+        whole = b"".join(parts)
+        self._rest = whole[count:]
+        return whole[:count]
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(1 << 18)
+        if not data:
+            raise RequestError("the server closed the connection")
+        return data

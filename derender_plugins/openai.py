@@ -5,7 +5,8 @@
 
 The prompt ends behind ``<|start|>assistant``, so an output begins within a header. A recipient ``functions.NAME`` makes
 the body a call's arguments, the channel ``analysis`` makes it reasoning, and everything else is content. The markers
-are control tokens: where token ids are known, text that looks like one is text. docs/formats/openai.md lists every rule.
+are control tokens: where token ids are known, text that looks like one is text.
+docs/formats/openai.md lists every rule.
 """
 
 from __future__ import annotations
@@ -306,11 +307,11 @@ class HarmonyReasoning(Harmony):
 
 
 def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
-    """Calls as the model writes them, behind the prompt and behind another message."""
+    """Calls as the model writes them: behind the prompt and, where nothing else may come, behind another message."""
     tags = [
         call_tag(f"{begin}{CHANNEL}commentary {RECIPIENT}{FUNCTIONS}{tool.name} {CONSTRAIN}json{MESSAGE}", tool, CALL)
         for tool in offered_tools(tools, tool_choice)
-        for begin in ("", f"{START}{ROLE}")
+        for begin in ("", *((f"{START}{ROLE}",) if tool_choice != "auto" else ()))
     ]
     return call_tags(tags, tool_choice, separator="", triggers=(f"{CHANNEL}commentary {RECIPIENT}",))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
 import pytest
@@ -39,7 +40,10 @@ def contents(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield node
     elif node["type"] == "tag":
         yield from contents(node["content"])
-    else:
+    elif node["type"] == "sequence":
+        for element in node["elements"]:
+            yield from contents(element)
+    elif "tags" in node:
         for tag in node["tags"]:
             yield from contents(tag)
 
@@ -55,6 +59,13 @@ def spell(node: Mapping[str, Any], compact: bool) -> list[str]:
         return ["".join(STYLES[style](key, value) for key, value in ARGUMENTS.items())]
     if kind == "tag":
         return [node["begin"] + content + node["end"] for content in spell(node["content"], compact)]
+    if kind == "const_string":
+        return [node["value"]]
+    if kind == "regex":
+        assert node["pattern"] == "[0-9]+"
+        return ["3"]
+    if kind == "sequence":
+        return ["".join(parts) for parts in product(*(spell(element, compact) for element in node["elements"]))]
     texts = [text for tag in node["tags"] for text in spell(tag, compact)]
     if kind == "triggered_tags":
         return [f"First {text} then." for text in texts]

@@ -55,7 +55,7 @@ def names(slot: str) -> list[str]:
 @pytest.mark.usefixtures("vllm")
 def test_every_registered_parser_is_offered() -> None:
     assert names("tool") == ["vllm:numbered", "vllm:tagged"]
-    assert names("reasoning") == ["vllm:think"]
+    assert names("reasoning") == ["vllm:buffering", "vllm:think"]
     assert {info.error for info in list_parsers() if info.name.startswith("vllm:")} == {None}
     parser = load_parser("tool", "vllm:tagged")
     assert (parser.name, parser.distribution) == ("vllm:tagged", "derender_vllm_bridge")

@@ -27,6 +27,9 @@ from derender_vllm_bridge.requests import chat_request
 
 __all__ = ["ReasoningPlugin", "ToolPlugin"]
 
+# Markers that parsers name by properties and not by attributes of their own.
+MARKER_PROPERTIES = ("start_token", "end_token", "reasoning_start_str", "reasoning_end_str")
+
 
 class _Feed:
     """What both kinds of streaming calls need: everything so far, once without the new piece and once with it."""
@@ -65,12 +68,16 @@ class _ToolFeed(_Feed):
             cut = delta.finish_reason == "length"
             if not cut and self._end:
                 yield from self._piece(Piece("", self._end, ()))  # vLLM's parsers see the token that ends the output
+            yield from self._message(_finish(self._parser), Piece("", (), ()))
             if not cut and self._calls.is_open:
                 yield from self._unsent()
             yield from self._calls.close(cut=cut)
 
     def _piece(self, piece: Piece) -> Iterator[Event]:
         message = self._parser.extract_tool_calls_streaming(*self._arguments(piece), self._request)
+        yield from self._message(message, piece)
+
+    def _message(self, message: Any, piece: Piece) -> Iterator[Event]:
         if message is None:
             return
         if message.content:
@@ -94,23 +101,54 @@ class _ToolFeed(_Feed):
 class _ReasoningFeed(_Feed):
     def __init__(self, plugin: ReasoningPlugin, context: ParseContext) -> None:
         super().__init__(plugin.pieces)
-        self._parser = plugin.make(context)
+        self._context = context
+        self._parser = plugin.begin(context)
+        self._streaming = _method(self._parser, "extract_reasoning_streaming", "extract_reasoning_content_streaming")
         self._ended = context.reasoning_open is False
 
     def feed(self, delta: Delta) -> Iterator[Event]:
-        """Give the parser the pieces of a delta; where the prompt ended the reasoning, all is answer."""
+        """Give the parser the pieces of a delta. Behind the end of the reasoning it is not asked any more."""
         if self._ended:
-            if delta.text:
-                yield Text(delta.text, delta.specials)
+            yield from self._answer(delta)
             return
-        streaming = _method(self._parser, "extract_reasoning_streaming", "extract_reasoning_content_streaming")
         for piece in self._split(delta):
-            message = streaming(*self._arguments(piece))
-            reasoning = _reasoning(message)
-            if reasoning:
-                yield Reasoning(reasoning)
-            if message is not None and message.content:
-                yield text_event(message.content, piece.text, piece.specials)
+            if self._ended:
+                yield Text(piece.text, piece.specials)
+            else:
+                yield from self._piece(piece)
+        if delta.final and not self._ended:
+            yield from self._message(_finish(self._parser), Piece("", (), ()))
+            fallback = getattr(self._parser, "get_streaming_fallback_content", None)
+            content = fallback(self._text, chat_request(self._context)) if fallback is not None else None
+            if content:
+                yield Text(content)
+
+    def _answer(self, delta: Delta) -> Iterator[Event]:
+        held, self._held = self._held, ""
+        if held:
+            yield Text(held)
+        if delta.text:
+            yield Text(delta.text, delta.specials)
+
+    def _piece(self, piece: Piece) -> Iterator[Event]:
+        arguments = self._arguments(piece)
+        yield from self._message(self._streaming(*arguments), piece)
+        if self._is_end(arguments[4], arguments[5]):
+            self._ended = True
+            yield from self._message(_finish(self._parser), Piece("", (), ()))
+
+    def _is_end(self, token_ids: list[int], new: list[int]) -> bool:
+        if getattr(self._parser, "engine_based_streaming", False):
+            return bool(self._parser.has_engine_confirmed_reasoning_end())
+        streaming = getattr(self._parser, "is_reasoning_end_streaming", None)
+        return bool(streaming(token_ids, new) if streaming is not None else self._parser.is_reasoning_end(token_ids))
+
+    def _message(self, message: Any, piece: Piece) -> Iterator[Event]:
+        reasoning = _reasoning(message)
+        if reasoning:
+            yield Reasoning(reasoning)
+        if message is not None and message.content:
+            yield text_event(message.content, piece.text, piece.specials)
 
 
 class _Plugin(ReplayPlugin):
@@ -132,10 +170,13 @@ class _Plugin(ReplayPlugin):
         end = getattr(tokenizer, "eos_token_id", None)
         self.end_token_ids: tuple[int, ...] = () if end is None else (end,)
 
-    def _markers(self, parser: Any) -> set[str]:
-        """The added tokens that a parser names in its attributes: what it looks for."""
-        values = [getattr(parser, name, None) for name in (*vars(parser), "start_token", "end_token")]
-        return {value for value in values if isinstance(value, str) and value in self.pieces.added}
+    def _visible(self, parser: Any, request: Any) -> tuple[str, ...]:
+        """The added tokens that a parser names in its attributes, and all special ones when it asks to see them."""
+        values = [getattr(parser, name, None) for name in (*vars(parser), *MARKER_PROPERTIES)]
+        tokens = {value for value in values if isinstance(value, str) and value in self.pieces.added}
+        if getattr(request, "skip_special_tokens", True) is False:
+            tokens |= set(self.tokenizer.all_special_tokens) - {getattr(self.tokenizer, "eos_token", None)}
+        return tuple(sorted(tokens))
 
 
 class ToolPlugin(_Plugin):
@@ -149,17 +190,14 @@ class ToolPlugin(_Plugin):
         request = chat_request(context)
         takes_tools = "tools" in inspect.signature(self.parser_class).parameters
         parser = self.parser_class(self.tokenizer, **({"tools": request.tools} if takes_tools else {}))
-        adjust = getattr(parser, "adjust_request", None)
-        return parser, adjust(request=request) if adjust is not None else request
+        if hasattr(parser, "skip_reasoning_parsing"):
+            parser.skip_reasoning_parsing = True  # that slot is derender's: what is left of its markup is text
+        return parser, _adjusted(parser, request)
 
     @hookimpl
     def derender_special_tokens(self, context: ParseContext) -> tuple[str, ...]:  # type: ignore[override]
-        """The markers that the parser names; all special tokens but the last, when it asks to see them."""
-        parser, request = self.make(context)
-        tokens = self._markers(parser)
-        if getattr(request, "skip_special_tokens", True) is False:
-            tokens |= set(self.tokenizer.all_special_tokens) - {getattr(self.tokenizer, "eos_token", None)}
-        return tuple(sorted(tokens))
+        """What the parser looks for, or all but the token that ends an output, as vLLM shows them."""
+        return self._visible(*self.make(context))
 
     @hookimpl
     def derender_extract(self, output: Delta, context: ParseContext) -> Sequence[Event]:
@@ -194,25 +232,38 @@ class ReasoningPlugin(_Plugin):
             return self.parser_class(self.tokenizer, chat_template_kwargs=dict(context.template_kwargs))
         return self.parser_class(self.tokenizer)
 
+    def begin(self, context: ParseContext) -> Any:
+        """A fresh parser that knows whether the prompt opened the reasoning."""
+        parser = self.make(context)
+        if context.reasoning_open:
+            opened = self.pieces.encode(_opener(parser) or "")
+            for name in ("set_prompt_token_ids", "adjust_initial_state_from_prompt"):
+                getattr(parser, name, lambda _: None)(opened)
+        return parser
+
     @hookimpl
     def derender_special_tokens(self, context: ParseContext) -> tuple[str, ...]:  # type: ignore[override]
-        """The markers that the parser names."""
-        return tuple(sorted(self._markers(self.make(context))))
+        """As for tool parsers."""
+        parser = self.make(context)
+        return self._visible(parser, _adjusted(parser, chat_request(context)))
 
     @hookimpl
     def derender_prompt_opens_reasoning(self, prompt: Prompt | None, context: ParseContext) -> bool | None:
-        """False when the prompt's current turn has ended the reasoning; otherwise the parser tells from the output."""
+        """False when the prompt's current turn has ended the reasoning, True when it ends inside, else None."""
         if prompt is None:
             return None
-        ended = self.make(context).is_reasoning_end(self.pieces.encode(prompt.current_turn))
-        return False if ended else None
+        parser = self.make(context)
+        if parser.is_reasoning_end(self.pieces.encode(prompt.current_turn)):
+            return False
+        opener = _opener(parser)
+        return True if opener and prompt.last_of(opener) else None
 
     @hookimpl
     def derender_extract(self, output: Delta, context: ParseContext) -> Sequence[Event]:
         """As vLLM does it: whole outputs have a method of their own."""
         if context.reasoning_open is False:
             return [Text(output.text, output.specials)] if output.text else []
-        whole = _method(self.make(context), "extract_reasoning", "extract_reasoning_content")
+        whole = _method(self.begin(context), "extract_reasoning", "extract_reasoning_content")
         reasoning, content = whole(output.text, request=chat_request(context))
         events: list[Event] = [Reasoning(reasoning)] if reasoning else []
         return [*events, text_event(content, output.text, output.specials)] if content else events
@@ -221,6 +272,24 @@ class ReasoningPlugin(_Plugin):
 def _method(parser: Any, *names: str) -> Any:
     """The first of these methods that a parser has: vLLM renamed some."""
     return next(getattr(parser, name) for name in names if hasattr(parser, name))
+
+
+def _opener(parser: Any) -> str | None:
+    """The marker with which reasoning begins, if the parser names it."""
+    names = ("reasoning_start_str", "start_token")
+    return next((value for name in names if isinstance(value := getattr(parser, name, None), str) and value), None)
+
+
+def _adjusted(parser: Any, request: Any) -> Any:
+    """The request as the parser wants it."""
+    adjust = getattr(parser, "adjust_request", None)
+    return adjust(request=request) if adjust is not None else request
+
+
+def _finish(parser: Any) -> Any:
+    """What a parser has held back. Not all have such a method."""
+    finish = getattr(parser, "finish_streaming", None)
+    return finish() if finish is not None else None
 
 
 def _reasoning(message: Any) -> str | None:

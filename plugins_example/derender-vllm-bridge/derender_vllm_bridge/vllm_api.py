@@ -54,7 +54,7 @@ def _import_plugin_files(slot: str, registry: Any, paths: str) -> None:
         BridgeError: a file does not exist, or registers nothing. vLLM only logs why.
     """
     for path in filter(None, paths.split(os.pathsep)):
-        if not Path(path).is_file():
+        if (path.endswith(".py") or os.sep in path) and not Path(path).is_file():  # else it is a module's name
             raise BridgeError(f"{PLUGIN_VARIABLES[slot]} names {path}, which is not a file")
         before = _registered(slot, registry)
         getattr(registry, f"import_{slot}_parser")(path)
@@ -73,7 +73,8 @@ def parser_names(slot: str, registry: Any) -> frozenset[str]:
 
 def _registered(slot: str, registry: Any) -> object:
     """What is registered, so that a file that replaces a parser is seen to do something, too."""
-    return parser_names(slot, registry), dict(getattr(registry, f"{slot}_parsers", {}))
+    kept = [dict(getattr(registry, name, {})) for name in (f"{slot}_parsers", "lazy_parsers")]
+    return parser_names(slot, registry), kept
 
 
 def parser_class(slot: str, name: str) -> Any:

@@ -57,8 +57,8 @@ def streamed(parser: Parser, output: Delta, context: ParseContext) -> list[Messa
 
 
 def test_what_vllm_has_is_listed() -> None:
-    assert set(source.list_parsers("tool")) == {"numbered", "tagged"}
-    assert set(source.list_parsers("reasoning")) == {"think"}
+    assert {"numbered", "tagged"} <= set(source.list_parsers("tool"))
+    assert {"buffering", "think"} <= set(source.list_parsers("reasoning"))
 
 
 # -- tool parsers ------------------------------------------------------------------------------------------------------
@@ -158,12 +158,38 @@ def test_reasoning_is_the_same_at_every_cut(output: str, message: Message) -> No
 
 def test_the_prompt_tells_whether_reasoning_is_over() -> None:
     think = parser("reasoning", "think")
-    assert think.prompt_opens_reasoning(Prompt("<|im_start|>user\nhi<think>"), context()) is None
+    assert think.prompt_opens_reasoning(Prompt("<|im_start|>user\nhi<think>"), context()) is True
     assert think.prompt_opens_reasoning(Prompt("</think><|im_start|>assistant\n"), context()) is None
     assert think.prompt_opens_reasoning(Prompt("<think>\n\n</think>\n\n"), context()) is False
     assert think.prompt_opens_reasoning(None, context()) is None
     off = context(template_kwargs={"thinking": False})
     assert think.prompt_opens_reasoning(Prompt("x"), off) is False
+
+
+@pytest.mark.parametrize(
+    ("output", "reasoning_open", "message"),
+    [
+        ("<think>Hm.</think>Yes <think>.", None, Message("Yes <think>.", "Hm.")),
+        ("Hm.</think>Yes.", True, Message("Yes.", "Hm.")),
+        ("Hm.</think>", True, Message(None, "Hm.")),
+        ("Hm, cut", True, Message(None, "Hm, cut")),
+        ("Just an answer.", None, Message("Just an answer.")),
+        ("Just an answer.", False, Message("Just an answer.")),
+    ],
+)
+def test_what_a_parser_holds_back_is_not_lost(output: str, reasoning_open: bool | None, message: Message) -> None:
+    buffering = parser("reasoning", "buffering")
+    given = context(reasoning_open=reasoning_open)
+    assert fold_message(buffering.extract(whole(output), given)) == message
+    assert all(found == message for found in streamed(buffering, whole(output), given))
+
+
+def test_a_stream_that_never_left_reasoning_gets_the_fallback_of_the_parser() -> None:
+    buffering = parser("reasoning", "buffering")
+    assert buffering.special_tokens(context()) == ("</think>", "<think>")
+    step = buffering.parse_delta(None, Delta("<think>"), context())
+    step = buffering.parse_delta(step.state, Delta("", final=True), context())
+    assert fold_message(step.events) == Message("(nothing)")
 
 
 def test_where_the_prompt_ended_reasoning_all_is_answer() -> None:
@@ -217,6 +243,36 @@ def test_parsers_of_plugin_files_are_offered(tmp_path: Path, monkeypatch: pytest
     old = parser("reasoning", "old_style")
     assert fold_message(old.extract(whole("Hm.|Yes."), context())) == Message("Yes.", "Hm.")
     assert all(found == Message("Yes.", "Hm.") for found in streamed(old, whole("Hm.|Yes."), context()))
+
+
+LATE = """
+from vllm.entrypoints.openai.protocol import DeltaFunctionCall, DeltaMessage, DeltaToolCall
+from vllm.tool_parsers import ToolParser, ToolParserManager
+
+@ToolParserManager.register_module("late")
+class LateToolParser(ToolParser):
+    skip_reasoning_parsing = False
+
+    def extract_tool_calls_streaming(self, previous_text, current_text, *others):
+        assert self.skip_reasoning_parsing
+        self.name, _, self.arguments = current_text.partition(":")
+
+    def finish_streaming(self):
+        function = DeltaFunctionCall(name=self.name, arguments=self.arguments)
+        return DeltaMessage(tool_calls=[DeltaToolCall(index=0, function=function)])
+"""
+
+
+@pytest.mark.parametrize("mode", ["whole", "arguments"])
+def test_a_tool_parser_that_says_all_at_the_end_is_heard(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / f"late_{mode}.py"
+    file.write_text(LATE, encoding="utf-8")
+    monkeypatch.setenv("DERENDER_VLLM_TOOL_PARSER_PLUGIN", str(file))
+    expected = Message(tool_calls=(ToolCall("ring", '{"a": 1}'),))
+    assert "late" in source.list_parsers("tool")
+    assert all(found == expected for found in streamed(parser("tool", "late"), whole('ring:{"a": 1}'), context(mode)))
 
 
 @pytest.mark.parametrize("content", [None, "", "1 / 0"])

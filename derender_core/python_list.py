@@ -82,22 +82,23 @@ class PythonListMachine(ListCallMachine):
 
     def read_name(self) -> NeedData | None:
         """From the bracket, or the name, to the parenthesis; looked at anew until that is there: it is short."""
-        text = self.peek(MAX_HEAD, self.body)
-        found = _HEAD.match(text)
+        start = self._at + self.body
+        found = _HEAD.match(self.buffer, start, start + MAX_HEAD)
         name, blank, parenthesis = found.group("name", "blank", "next") if found else ("", "", "")
+        end = (found.end() if found else start) - self._at
         if parenthesis and self.callable(name):
             self.name, self.lexed = name, ""
-            if text.startswith("["):
+            if self.look() == "[":
                 self.phase = "python"
             else:
-                self.ahead, self.phase = self.body + found.end() - 1 if found else 0, "call"
+                self.ahead, self.phase = end - 1, "call"
             return None
-        unread = found is not None and not parenthesis and found.end() == len(text) < MAX_HEAD
+        unread = not parenthesis and end == self.waiting < self.body + MAX_HEAD
         if not (unread and self._may_become(name, whole=bool(blank))):
             self._no_call()
             return None
         if self.final:
-            self.ahead = self.body + len(text)
+            self.ahead = end
         return self.wait()
 
     def callable(self, name: str) -> bool:
@@ -143,8 +144,8 @@ class PythonListMachine(ListCallMachine):
         return super().in_string or self.lexed.partition("|")[2] not in ("", "!")
 
     def _walk_python(self) -> Progress:
-        count, self.lexed, progress = scan_python_list(self.peek(self.waiting, self.ahead), 0, self.lexed, stop="<")
-        self.ahead += count
+        at, self.lexed, progress = scan_python_list(self.buffer, self._at + self.ahead, self.lexed, stop="<")
+        self.ahead = at - self._at
         return progress
 
     @property

@@ -112,6 +112,19 @@ OUTPUTS: dict[str, tuple[str, str, bool, Callable[[int], str]]] = {
     "sections": ("deepseek_v3", "deepseek_r1", True, lambda n: f"{SECTION}{FENCED}{SECTION_END}" * n),
     "section openers": ("deepseek_v3", "deepseek_r1", True, lambda n: SECTION * n),
     "call openers": ("deepseek_v3", "deepseek_r1", True, lambda n: "<｜tool▁call▁begin｜>function<｜tool▁sep｜>" * n),
+    "lists": ("jamba", "qwen3", False, lambda n: f"<tool_calls>[{PING}]</tool_calls> " * n),
+    "a list": ("jamba", "qwen3", False, lambda n: "<tool_calls>[" + ", ".join([PING] * n) + "]</tool_calls>"),
+    "a list of no calls": ("jamba", "qwen3", False, lambda n: "<tool_calls>[" + ", ".join(['{"x": 1}'] * n) + "]"),
+    "lists in strings": ("jamba", "qwen3", False, lambda n: '<tool_calls>[{"a": "</tool_calls>' * n),
+    "Python calls": ("olmo3", "olmo3", False, lambda n: "<function_calls>" + "ping(a=1)\n" * n + "</function_calls>"),
+    "a list of Python calls": ("lfm2", "qwen3", False, lambda n: "<|tool_call_start|>[" + "ping(a=1), " * n + "]"),
+    "bad Python calls": ("olmo3", "olmo3", False, lambda n: "<function_calls>" + "ping(1)\n" * n),
+    "open Python calls": ("olmo3", "olmo3", False, lambda n: "<function_calls>ping(a='" * n),
+    "Python calls without a marker": ("granite", "granite", False, lambda n: "ping(a=1)\n" * n),
+    "newlines in answer tags": ("granite", "granite", False, lambda n: "<response>" + "\n\na" * n + "\n" * n),
+    "fences": ("xlam", "deepseek_r1", False, lambda n: "```json\n[1]\n```\n" * n),
+    "thoughts without a reasoning parser": ("xlam", "granite", False, lambda n: "</think> [" * n),
+    "words": ("phi4_mini_json", "qwen3", False, lambda n: "functools \n" * n),
 }  # fmt: skip
 
 

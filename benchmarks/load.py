@@ -47,16 +47,28 @@ def run(model: Model, *, quick: bool = False, url: str | None = None) -> Report:
 
 def _throughput(url: str, model: Model, output: Sequence[int], clients: int) -> float:
     """Chunks a second over all clients."""
+    bodies = _record(url, model, output)
     begun = time.perf_counter()
-    _in_process(_stream_all, url, model.prompt, list(output), clients)
+    _in_process(_stream_all, url, bodies, clients)
     return clients * len(output) / (time.perf_counter() - begun)
+
+
+def _record(url: str, model: Model, output: Sequence[int]) -> list[bytes]:
+    """The bodies of one stream. The server keeps nothing, so every client may send the same ones."""
+    bodies, state = [], None
+    with Connection(url) as connection:
+        for at, token in enumerate(output):
+            first = model.prompt if at == 0 else None
+            bodies.append(chunk_body([token], state, prompt=first, final=at == len(output) - 1))
+            state = json.loads(connection.post(DERENDER, bodies[-1]))["stream_state"]
+    return bodies
 
 
 def _responsive(report: Report, url: str, model: Model, output: Sequence[int], long_tokens: int) -> None:
     ids = model.output(long_tokens)
     body = chat_body(model, ids, logprobs=logprobs_of(model, ids))
     works: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {
-        f"{CLIENTS} clients stream": (_stream_all, (url, model.prompt, list(output), CLIENTS)),
+        f"{CLIENTS} clients stream": (_stream_all, (url, _record(url, model, output), CLIENTS)),
         f"one-shot of {long_tokens} tokens with logprobs": (_post_some, (url, body, 3)),
     }
     rows = []
@@ -97,16 +109,14 @@ def _in_process(work: Callable[..., None], *given: Any) -> None:
         raise RuntimeError(f"the clients ended with code {process.exitcode}; see above")
 
 
-def _stream_all(url: str, prompt: list[int], output: list[int], clients: int) -> None:
-    """Stream the output once for each client, all at the same time: one chunk for each in turn, none waits."""
+def _stream_all(url: str, bodies: Sequence[bytes], clients: int) -> None:
+    """Send the bodies once for each client, all at the same time."""
     connections = [Connection(url) for _ in range(clients)]
-    states: list[Any] = [None] * clients
-    for at, token in enumerate(output):
-        final, first = at == len(output) - 1, prompt if at == 0 else None
-        for client, connection in enumerate(connections):
-            connection.send_post(DERENDER, chunk_body([token], states[client], prompt=first, final=final))
-        for client, connection in enumerate(connections):
-            states[client] = json.loads(connection.receive())["stream_state"]
+    for body in bodies:
+        for connection in connections:
+            connection.send_post(DERENDER, body)
+        for connection in connections:
+            connection.receive()
     for connection in connections:
         connection.close()
 

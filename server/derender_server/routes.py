@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 from litestar import MediaType, Request, Response, get, post, route
 from litestar.handlers import BaseRouteHandler
-from litestar.response.base import ASGIResponse
+from litestar.types import ASGIApp
 
+from derender_server.answer import JsonAnswer
 from derender_server.bodies import read_json
 from derender_server.errors import OverloadedError
 from derender_server.services import Services
@@ -40,7 +41,7 @@ AnyRequest = Request[Any, Any, Any]
         "answer": (responses.ChatCompletion, responses.DerenderChatStreamResponse),
     },
 )
-async def derender_chat(request: AnyRequest) -> ASGIResponse:
+async def derender_chat(request: AnyRequest) -> ASGIApp:
     """Turn an engine's output into a chat completion, or one of its chunks into a chat completion chunk."""
     return await _answer(request, _services(request).derender_chat, DERENDER_INLINE_BYTES)
 
@@ -53,7 +54,7 @@ async def derender_chat(request: AnyRequest) -> ASGIResponse:
         "answer": (responses.Completion, responses.DerenderCompletionStreamResponse),
     },
 )
-async def derender_completion(request: AnyRequest) -> ASGIResponse:
+async def derender_completion(request: AnyRequest) -> ASGIApp:
     """Turn an engine's outputs into a text completion, or one of its chunks into a completion chunk."""
     return await _answer(request, _services(request).derender_completion, DERENDER_INLINE_BYTES)
 
@@ -66,7 +67,7 @@ async def derender_completion(request: AnyRequest) -> ASGIResponse:
         "answer": (api_answers.Response, api_answers.DerenderResponsesStreamResponse),
     },
 )
-async def derender_responses(request: AnyRequest) -> ASGIResponse:
+async def derender_responses(request: AnyRequest) -> ASGIApp:
     """Turn an engine's output into an OpenAI Response, or one of its chunks into events."""
     return await _answer(request, _services(request).derender_responses, DERENDER_INLINE_BYTES)
 
@@ -79,7 +80,7 @@ async def derender_responses(request: AnyRequest) -> ASGIResponse:
         "answer": (api_answers.Message, api_answers.DerenderMessagesStreamResponse),
     },
 )
-async def derender_messages(request: AnyRequest) -> ASGIResponse:
+async def derender_messages(request: AnyRequest) -> ASGIApp:
     """Turn an engine's output into an Anthropic Message, or one of its chunks into events."""
     return await _answer(request, _services(request).derender_messages, DERENDER_INLINE_BYTES)
 
@@ -89,7 +90,7 @@ async def derender_messages(request: AnyRequest) -> ASGIResponse:
     status_code=200,
     opt={"body": (api_derender.ParseRequest,), "answer": (api_answers.ParseResponse,)},
 )
-async def parse(request: AnyRequest) -> ASGIResponse:
+async def parse(request: AnyRequest) -> ASGIApp:
     """Turn a text that is already decoded into a message."""
     return await _answer(request, _services(request).parse, DERENDER_INLINE_BYTES)
 
@@ -99,7 +100,7 @@ async def parse(request: AnyRequest) -> ASGIResponse:
     status_code=200,
     opt={"body": (requests.ChatCompletionRequest,), "answer": (generate.GenerateRequest,)},
 )
-async def render_chat(request: AnyRequest) -> ASGIResponse:
+async def render_chat(request: AnyRequest) -> ASGIApp:
     """Turn a chat request into a request for an engine that takes token ids."""
     return await _answer(request, partial(_services(request).render_chat, request_id=_request_id(request)))
 
@@ -109,7 +110,7 @@ async def render_chat(request: AnyRequest) -> ASGIResponse:
     status_code=200,
     opt={"body": (requests.CompletionRequest,), "answer": (list[generate.GenerateRequest],)},
 )
-async def render_completion(request: AnyRequest) -> ASGIResponse:
+async def render_completion(request: AnyRequest) -> ASGIApp:
     """Turn a completion request into requests for an engine that takes token ids, one for each prompt."""
     return await _answer(request, partial(_services(request).render_completion, request_id=_request_id(request)))
 
@@ -119,7 +120,7 @@ async def render_completion(request: AnyRequest) -> ASGIResponse:
     status_code=200,
     opt={"body": (responses_api.ResponsesRequest,), "answer": (generate.GenerateRequest,)},
 )
-async def render_responses(request: AnyRequest) -> ASGIResponse:
+async def render_responses(request: AnyRequest) -> ASGIApp:
     """Turn an OpenAI Responses request into a request for an engine that takes token ids."""
     return await _answer(request, partial(_services(request).render_responses, request_id=_request_id(request)))
 
@@ -129,7 +130,7 @@ async def render_responses(request: AnyRequest) -> ASGIResponse:
     status_code=200,
     opt={"body": (messages_api.MessagesRequest,), "answer": (generate.GenerateRequest,)},
 )
-async def render_messages(request: AnyRequest) -> ASGIResponse:
+async def render_messages(request: AnyRequest) -> ASGIApp:
     """Turn an Anthropic Messages request into a request for an engine that takes token ids."""
     return await _answer(request, partial(_services(request).render_messages, request_id=_request_id(request)))
 
@@ -139,7 +140,7 @@ async def render_messages(request: AnyRequest) -> ASGIResponse:
     status_code=200,
     opt={"body": (requests.TokenizeRequest,), "answer": (responses.TokenizeResponse,)},
 )
-async def tokenize(request: AnyRequest) -> ASGIResponse:
+async def tokenize(request: AnyRequest) -> ASGIApp:
     """Token ids of a text, or of messages."""
     return await _answer(request, _services(request).tokenize)
 
@@ -149,7 +150,7 @@ async def tokenize(request: AnyRequest) -> ASGIResponse:
     status_code=200,
     opt={"body": (requests.DetokenizeRequest,), "answer": (responses.DetokenizeResponse,)},
 )
-async def detokenize(request: AnyRequest) -> ASGIResponse:
+async def detokenize(request: AnyRequest) -> ASGIApp:
     """The text of token ids."""
     return await _answer(request, _services(request).detokenize)
 
@@ -223,11 +224,11 @@ HANDLERS: list[BaseRouteHandler] = [
 
 async def _answer(
     request: AnyRequest, work: Callable[[bytes], bytes], inline_bytes: int = RENDER_INLINE_BYTES
-) -> ASGIResponse:
-    """What a service makes of the body. Litestar takes twice as long to make a ``Response`` of it."""
+) -> ASGIApp:
+    """What a service makes of the body."""
     state = request.app.state
     body = await read_json(request, state.body_limits)
-    return ASGIResponse(body=await state.work.run(work, body, inline_bytes), media_type=MediaType.JSON)
+    return JsonAnswer(await state.work.run(work, body, inline_bytes))
 
 
 def _json(body: object) -> Response[bytes]:

@@ -67,7 +67,7 @@ class Gate:
         self, app: ASGIApp, metrics: Metrics, root_path: str = "", access_log: AccessLog | None = None
     ) -> None:
         self._app, self._metrics, self._root_path = app, metrics, root_path
-        self._access_log = access_log
+        self._access_log, self._pid = access_log, os.getpid()
         self._then: Callable[[], None] | None = None
         self.active = 0
         self.draining = False
@@ -138,6 +138,7 @@ class Gate:
         if self._access_log is not None:
             line = {
                 "time": round(time.time(), 3),
+                "pid": self._pid,
                 "request_id": state[REQUEST_ID],
                 "method": scope["method"],
                 "route": route,

@@ -47,6 +47,8 @@ class ListCallMachine(JsonCallMachine):
     quoted: bool = False
 
     openers: ClassVar[tuple[str, ...]] = ()
+    words: ClassVar[tuple[str, ...]] = ()
+    """Openers that are words of the language: they count only where the answer or a line begins."""
     closers: ClassVar[tuple[str, ...]] = ()
     """Markers that may stand behind a list. Elsewhere they vanish."""
     noise: ClassVar[tuple[str, ...]] = ()
@@ -62,10 +64,18 @@ class ListCallMachine(JsonCallMachine):
 
     def read_lead(self) -> NeedData | None:
         """Where the answer begins a list may stand without its opener."""
-        char = self.skip_blank() if self.leads else ""
-        if self.leads and char == "" and not self.final:
+        anything = self.leads or bool(self.words)
+        char = self.skip_blank() if anything else ""
+        if anything and char == "" and not self.final:
             return NEED_DATA
-        if char in ("[", "{"):
+        word = self.which(self.words) if char else ""
+        if word is None:
+            return NEED_DATA
+        if word:
+            blank, self.ahead = self.ahead, 0
+            self.content(self.take(blank))
+            self.open(word)
+        elif self.leads and char in ("[", "{"):
             self.phase = "head"
         else:
             self.begin_region()
@@ -74,13 +84,14 @@ class ListCallMachine(JsonCallMachine):
 
     def read_content(self) -> NeedData | None:
         """Text until an opener. Closers without a list are swallowed."""
-        count, marker = self.find((*self.openers, *self.closers, *self.noise, *self.ends_message))
+        openers = (*self.openers, *(f"\n{word}" for word in self.words))
+        count, marker = self.find((*openers, *self.closers, *self.noise, *self.ends_message))
         self.content(self.take(count))
         if marker is None:
             if self.final:
                 self.end_content()
             return NEED_DATA
-        if marker in self.openers:
+        if marker in openers:
             self.open(marker)
         elif marker in self.closers and self.quoted:
             self.content(self.take(len(marker)))
@@ -102,7 +113,10 @@ class ListCallMachine(JsonCallMachine):
     # -- a list ------------------------------------------------------------------------------------------------------
 
     def open(self, opener: str) -> None:
-        """Begin a region at the cursor, where ``opener`` stands."""
+        """Begin a region at the cursor, where ``opener`` stands. The line break in front of a word is text."""
+        if opener.startswith("\n"):
+            self.content(self.take(1))
+            opener = opener[1:]
         self.begin_region(opener)
         self.marked, self.quoted, self.phase = True, False, "head"
 
@@ -283,6 +297,9 @@ class ListCallMachine(JsonCallMachine):
         """The list is not complete; when nothing more comes, what is not complete of it is dropped."""
         if not self.final:
             return NEED_DATA
+        if self.phase == "head" and any(map(self.starts, self.words)) and not any(map(self.starts, self.openers)):
+            self.reject()
+            return None
         if self.phase == "next" and self.ended_normally and not self.take_object():
             return None
         if self.ended_normally and self.in_string and self._first_closer(self.waiting):

@@ -15,7 +15,6 @@ from typing import Any
 from derender_core import NEED_DATA, ListCallMachine, MachinePlugin, NeedData, Tool, ToolChoice, call_list
 
 WORD = "functools"
-LINE = f"\n{WORD}"
 TAG, TAG_END = "<|tool_call|>", "<|/tool_call|>"
 
 
@@ -23,37 +22,14 @@ TAG, TAG_END = "<|tool_call|>", "<|/tool_call|>"
 class Phi4MiniJson(ListCallMachine):
     """A JSON list of calls behind the word functools: Phi-4-mini, FireFunction."""
 
-    openers = (LINE, TAG)
+    openers = (TAG,)
+    words = (WORD,)
     closers = (TAG_END,)
     trim = False
 
-    def read_lead(self) -> NeedData | None:
-        """The word may stand where the answer begins."""
-        if self.skip_blank() == "" and not self.final:
-            return NEED_DATA
-        stands = self.stands(WORD)
-        if stands is None:
-            return NEED_DATA
-        blank, self.ahead = self.ahead, 0
-        self.phase = "content"
-        if stands:
-            self.content(self.take(blank))
-            self.open(WORD)
-        return None
-
-    def open(self, opener: str) -> None:
-        """As ``ListCallMachine.open``; the line break in front of the word is text."""
-        if opener == LINE:
-            self.content(self.take(1))
-            opener = WORD
-        super().open(opener)
-
     def read_head(self) -> NeedData | None:
-        """The word, where only the tag was read, and the list."""
+        """The word, where only the tag was read, and a list."""
         char = self.skip_blank()
-        if char == "" and self.final and not self.starts(TAG):
-            self.reject()
-            return None
         if char == WORD[0] and self.starts(TAG):
             stands = self.stands(WORD)
             if stands is None:

@@ -17,6 +17,7 @@ NAMES = (
     "apertus",
     "deepseek_v31",
     "ernie45",
+    "gigachat3",
     "granite",
     "granite-20b-fc",
     "hunyuan_a13b",

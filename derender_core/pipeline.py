@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,10 @@ __all__ = ["Pipeline"]
 # Keys of the pipeline's state: one for each of the parsers that can be in it.
 _REASONING, _FORCED, _TOOL = "r", "f", "t"
 
+KEPT_STATES = 1024
+LONGEST_KEY = 512
+"""Of states from outside that passed the check: how many are remembered, and how long they may be in bytes."""
+
 
 class Pipeline:
     """The parsers of a deployment. Holds no state of a stream, so one object serves all.
@@ -29,6 +34,7 @@ class Pipeline:
     def __init__(self, tool: Parser | None = None, reasoning: Parser | None = None) -> None:
         self.tool, self.reasoning = tool, reasoning
         self._forced = make_parser("tool", "bare JSON of a forced call", MachinePlugin(ForcedCallMachine))
+        self._good_states: set[bytes] = set()
 
     def open(self, context: ParseContext, prompt: Prompt | None) -> ParseContext:
         """Fill in what the parsers tell each other and what the prompt tells them. Once per stream.
@@ -97,6 +103,17 @@ class Pipeline:
         Raises:
             ParserError: a parser failed.
         """
+        key = _small_key(state)
+        if key is not None and key in self._good_states:
+            return None
+        wrong = self._find_fault(state)
+        if wrong is None and key is not None:
+            if len(self._good_states) >= KEPT_STATES:
+                self._good_states.clear()
+            self._good_states.add(key)
+        return wrong
+
+    def _find_fault(self, state: State) -> str | None:
         parsers = {_REASONING: self.reasoning, _FORCED: self._forced, _TOOL: self.tool}
         for key, value in state.items():
             parser = parsers.get(key)
@@ -151,6 +168,19 @@ class Pipeline:
         if context.tool_choice == "none":
             return tuple(event for event in step.events if isinstance(event, Text))
         return tuple(step.events)
+
+
+def _small_key(state: State) -> bytes | None:
+    """Bytes that only equal states have; None where they would be long.
+
+    Where parsers hold nothing back, thousands of chunks come with the same few states, and asking the parsers about
+    them again would take as long as parsing a token.
+    """
+    try:
+        key = marshal.dumps(state, 2)  # later versions write equal values in different ways
+    except ValueError:  # nested too deeply
+        return None
+    return key if len(key) <= LONGEST_KEY else None
 
 
 def _run(parser: Parser, state: State | None, key: str, delta: Delta, context: ParseContext) -> Step:

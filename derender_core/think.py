@@ -62,6 +62,8 @@ class ThinkMachine(Machine):
     """Whether newlines next to the markers are framing, as where the chat template strips them from history."""
     strip_blank: ClassVar[bool] = False
     """Whether all white space next to the markers is."""
+    strip_last_newline: ClassVar[bool] = False
+    """Whether one newline in front of the closer is."""
     reopens: ClassVar[bool] = False
     """Whether an opener inside the answer begins reasoning again; otherwise it is literal there."""
     plain_when_closed: ClassVar[bool] = False
@@ -124,6 +126,8 @@ class ThinkMachine(Machine):
         undecided = False
         for marker in markers:
             starts = self.starts(marker, blank)
+            if starts and undecided:
+                return None
             if starts:
                 self._drop(blank + len(marker))
                 self.ahead = 0
@@ -188,7 +192,7 @@ class ThinkMachine(Machine):
             return
         framing = self._framing
         text = text if self.spoke or not framing else text.lstrip(framing)
-        body = text.rstrip(framing) if framing else text
+        body = text.rstrip(framing) if framing else text.removesuffix("\n") if self.strip_last_newline else text
         self.tail = text[len(body) :]
         if body:
             self.emit(Reasoning(body))

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
 
+from derender_core.byte_tokenizer import AddedText, ByteTokenizer
 from derender_core.detokenize import Detokenizer
 from derender_core.errors import TokenizerLoadError
 from derender_core.inputs import Prompt
+from derender_core.tekken import TEKKEN_FILE, load_tekken
+from derender_core.tiktoken_files import find_tiktoken, load_tiktoken
 from derender_core.token_table import TokenTable, build_table
 
 __all__ = ["ModelTokenizer"]
 
 
 class ModelTokenizer:
-    """A ``tokenizers.Tokenizer`` with what the configuration beside it says.
+    """A ``tokenizers.Tokenizer``, or a vocabulary of bytes, with what the configuration beside it says.
 
     Args:
-        tokenizer: the tokenizer, which becomes this object's own: tokens that only ``config`` names are added to it,
-            and truncation and padding are turned off.
+        tokenizer: the tokenizer. One of ``tokenizers`` becomes this object's own: tokens that only ``config`` names are
+            added to it, and truncation and padding are turned off.
         config: the content of ``tokenizer_config.json``; ``{}`` when there is none.
 
     Attributes:
@@ -35,19 +39,28 @@ class ModelTokenizer:
         bos_token_id, eos_token_id, pad_token_id: their ids, or None.
     """
 
-    def __init__(self, tokenizer: Tokenizer, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer | ByteTokenizer, config: Mapping[str, Any] | None = None) -> None:
         self.tokenizer = tokenizer
         self.config: dict[str, Any] = dict(config or {})
-        # Left from training in some tokenizer.json; a prompt is neither cut nor filled up.
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        _add_missing_tokens(tokenizer, self.config)
-        added = tokenizer.get_added_tokens_decoder()
-        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-        self.size: int = max(chain(vocabulary.values(), added), default=-1) + 1
+        if isinstance(tokenizer, ByteTokenizer):
+            tokenizer = self.tokenizer = _with_named_specials(tokenizer, self.config)
+            added: Mapping[int, AddedToken | AddedText] = tokenizer.added
+            self.size: int = tokenizer.size
+        else:
+            # Left from training in some tokenizer.json; a prompt is neither cut nor filled up.
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            _add_missing_tokens(tokenizer, self.config)
+            added = tokenizer.get_added_tokens_decoder()
+            vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+            self.size = max(chain(vocabulary.values(), added), default=-1) + 1
         self.added_ids: frozenset[int] = frozenset(added)
         self.special_ids: frozenset[int] = frozenset(token_id for token_id, token in added.items() if token.special)
-        self.table: TokenTable = build_table(tokenizer, vocabulary, self.size, self.special_ids)
+        self.table: TokenTable = (
+            tokenizer.table()
+            if isinstance(tokenizer, ByteTokenizer)
+            else build_table(tokenizer, vocabulary, self.size, self.special_ids)
+        )
         self.bos_token, self.bos_token_id = self._named("bos_token")
         self.eos_token, self.eos_token_id = self._named("eos_token")
         self.pad_token, self.pad_token_id = self._named("pad_token")
@@ -56,25 +69,34 @@ class ModelTokenizer:
 
     @classmethod
     def load(cls, directory: Path | str) -> ModelTokenizer:
-        """Load ``tokenizer.json``, and ``tokenizer_config.json`` and ``special_tokens_map.json`` where present.
+        """Load a model's tokenizer.
+
+        It is ``tokenizer.json``, else ``tekken.json`` (with the extra ``mistral``), else a vocabulary in tiktoken's
+        format (with the extra ``tiktoken``); beside it ``tokenizer_config.json`` and ``special_tokens_map.json``.
 
         Raises:
-            TokenizerLoadError: the directory or ``tokenizer.json`` is missing, or a file cannot be read.
+            TokenizerLoadError: the directory or the tokenizer is missing, or so is the extra, or a file cannot be read.
         """
         directory = Path(directory)
-        path = directory / "tokenizer.json"
-        if not path.is_file():
-            what = "has no tokenizer.json" if directory.is_dir() else "is not a directory"
-            raise TokenizerLoadError(
-                f"cannot load a tokenizer: {directory} {what}; give the directory of a model with a tokenizer.json"
-            )
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exception
-            raise TokenizerLoadError(f"cannot load a tokenizer: {path}: {error}") from error
         names = _read_json(directory / "special_tokens_map.json")
-        config = _read_json(directory / "tokenizer_config.json")
-        return cls(tokenizer, names | {key: value for key, value in config.items() if value is not None})
+        config = names | {
+            key: value for key, value in _read_json(directory / "tokenizer_config.json").items() if value is not None
+        }
+        if (path := directory / "tokenizer.json").is_file():
+            try:
+                return cls(Tokenizer.from_file(str(path)), config)
+            except Exception as error:  # the library raises bare Exception
+                raise TokenizerLoadError(f"cannot load a tokenizer: {path}: {error}") from error
+        if (path := directory / TEKKEN_FILE).is_file():
+            tekken, roles = load_tekken(path)
+            return cls(tekken, roles | config)
+        if found := find_tiktoken(directory):
+            return cls(load_tiktoken(found, config), config)
+        what = "has no tokenizer.json" if directory.is_dir() else "is not a directory"
+        raise TokenizerLoadError(
+            f"cannot load a tokenizer: {directory} {what}; give the directory of a model with a tokenizer.json, a "
+            "tekken.json or a tiktoken.model"
+        )
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
         """Token ids of ``text``. Special tokens written out in it become their ids.
@@ -83,8 +105,7 @@ class ModelTokenizer:
             text: any text. Lone surrogates, which JSON can smuggle in, count as U+FFFD.
             add_special_tokens: whether to add what the tokenizer puts around a sequence, such as BOS.
         """
-        ids: list[int] = self.tokenizer.encode(_well_formed(text), add_special_tokens=add_special_tokens).ids
-        return ids
+        return list(self.tokenizer.encode(_well_formed(text), add_special_tokens=add_special_tokens).ids)
 
     def token_id(self, text: str) -> int | None:
         """The id of a token that is exactly ``text``, or None. Markers are found at once, other texts by a search."""
@@ -195,6 +216,16 @@ def _add_missing_tokens(tokenizer: Tokenizer, config: Mapping[str, Any]) -> None
     known = [token for token in unflagged if token and tokenizer.token_to_id(token) is not None]
     if known:
         tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in known])
+
+
+def _with_named_specials(tokenizer: ByteTokenizer, config: Mapping[str, Any]) -> ByteTokenizer:
+    """The tokens that are named for a role are special, as above. Others than those of the vocabulary are left out."""
+    special = set(_named_tokens(config))
+    added = {
+        token_id: AddedText(token.content, token.special or token.content in special)
+        for token_id, token in tokenizer.added.items()
+    }
+    return tokenizer if added == tokenizer.added else replace(tokenizer, added=added)
 
 
 def _named_tokens(config: Mapping[str, Any]) -> Iterator[str]:

@@ -8,15 +8,20 @@ __all__ = ["MODEL_FILES", "fetch_model_files"]
 
 MODEL_FILES = (
     "tokenizer.json",
+    "tekken.json",
+    "tiktoken.model",
+    "qwen.tiktoken",
+    "tokenization_*.py",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "config.json",
+    "params.json",
     "generation_config.json",
     "chat_template.jinja",
     "chat_template.json",
     "additional_chat_templates/*.jinja",
 )
-"""What is fetched. Never weights."""
+"""What is fetched. Never weights; the Python code is only read, for the pattern of a tiktoken vocabulary."""
 
 
 def fetch_model_files(repo_id: str, revision: str | None = None) -> Path:

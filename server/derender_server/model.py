@@ -81,15 +81,13 @@ class ServedModel:
             max_model_len: overrides what the files say, in tokens.
 
         Raises:
-            TokenizerLoadError: no usable ``tokenizer.json``.
+            TokenizerLoadError: no usable tokenizer.
             ModelLoadError: nothing of that name, a file that is not a JSON object, or no ``max_model_len`` to be found.
         """
         directory = _directory(str(model), revision)
         tokenizer = ModelTokenizer.load(directory)
-        # Lengths are the request's business; a limit baked into tokenizer.json would cut prompts silently.
-        tokenizer.tokenizer.no_truncation()
-        tokenizer.tokenizer.no_padding()
-        config = read_json_object(directory / "config.json")
+        # Mistral's own layout, beside tekken.json, has the same in params.json.
+        config = read_json_object(directory / "config.json") or read_json_object(directory / "params.json")
         generation_config = read_json_object(directory / "generation_config.json")
         primary, eos_ids = _eos_ids(tokenizer, generation_config, config)
         return cls(
@@ -149,7 +147,7 @@ def _directory(model: str, revision: str | None) -> Path:
         return DEMO_DIRECTORY
     if path.exists() or not REPO_ID.fullmatch(model):
         raise ModelLoadError(
-            f"cannot load model {model!r}: give a directory that holds tokenizer.json, a Hugging Face repo id "
+            f"cannot load model {model!r}: give a directory that holds a tokenizer, a Hugging Face repo id "
             f"such as `Qwen/Qwen3-8B`, or `{DEMO_NAME}`"
         )
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple, cast
 
 from derender_core.errors import InputError
@@ -11,7 +13,7 @@ from derender_server.model import ServedModel
 from derender_server.sampling import check_prompt_fits, prompt_room
 from derender_server.wire.requests import ChatCompletionRequest, CompletionRequest
 
-__all__ = ["PromptIds", "completion_prompt_ids", "encode_text", "prompts_of", "truncate"]
+__all__ = ["PromptIds", "completion_prompt_ids", "encode_text", "prompts_of", "text_offsets", "truncate"]
 
 
 class PromptIds(NamedTuple):
@@ -40,6 +42,14 @@ def encode_text(
     except (TypeError, UnicodeError) as error:  # JSON can spell half a surrogate pair; tokenizers cannot take it
         raise InputError(f"{param}: the text is not valid Unicode: {error}", param) from error
     return PromptIds(encoding.ids, encoding.offsets if with_offsets else None)
+
+
+def text_offsets(tokenizer: ModelTokenizer, token_ids: Sequence[int]) -> list[tuple[int, int]]:
+    """For each id, where its characters stand in the decoded text; where several make one, it is the last one's."""
+    detokenizer = tokenizer.detokenizer(None)
+    lengths = detokenizer.push(detokenizer.start(None), token_ids)[0].lengths
+    ends = list(accumulate(lengths))
+    return [(end - length, end) for end, length in zip(ends, lengths, strict=True)]
 
 
 def truncate(prompt: PromptIds, request: ChatCompletionRequest | CompletionRequest, model: ServedModel) -> PromptIds:

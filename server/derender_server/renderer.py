@@ -18,8 +18,16 @@ from derender_server.chat_options import parse_context
 from derender_server.chat_template import ChatTemplates, ContentFormat, load_templates, special_token_variables
 from derender_server.limits import Limits
 from derender_server.messages_request import MESSAGES_NAMES, messages_to_chat
+from derender_server.mistral_chat import MistralChat
 from derender_server.model import ServedModel
-from derender_server.prompt_ids import PromptIds, completion_prompt_ids, encode_text, prompts_of, truncate
+from derender_server.prompt_ids import (
+    PromptIds,
+    completion_prompt_ids,
+    encode_text,
+    prompts_of,
+    text_offsets,
+    truncate,
+)
 from derender_server.responses_request import RESPONSES_NAMES, responses_to_chat
 from derender_server.sampling import chat_sampling, completion_sampling
 from derender_server.structured import chat_constraint, completion_constraint
@@ -85,6 +93,7 @@ class Renderer:
             content_format=content_format,
             trust_requests=trust_request_templates,
         )
+        self._mistral = None if self.templates.templates else MistralChat.of(model)
 
     @classmethod
     def from_pretrained(
@@ -133,17 +142,11 @@ class Renderer:
         chat = _read(ChatCompletionRequest, request)
         name = self.model.resolve_name(chat.model)
         context = self._context(chat)
-        text = self.templates.render(chat, context.template_kwargs)
-        tokenizer = self.model.tokenizer
-        prompt = encode_text(
-            tokenizer,
-            text,
-            add_special_tokens=chat.add_special_tokens,
-            param="messages",
-            with_offsets=chat.return_token_offsets,
+        prompt = self._encode_chat(
+            chat, context, add_special_tokens=chat.add_special_tokens, with_offsets=chat.return_token_offsets
         )
         prompt = truncate(prompt, chat, self.model)
-        context = self.pipeline.open(context, tokenizer.prompt(prompt.token_ids))
+        context = self.pipeline.open(context, self.model.tokenizer.prompt(prompt.token_ids))
         sampling = chat_sampling(
             chat,
             self.model,
@@ -218,13 +221,12 @@ class Renderer:
         """
         asked = _read(TokenizeRequest, request)
         self.model.resolve_name(asked.model)
-        if asked.prompt is None:
-            text, param = self.templates.render(asked, self._context(asked).template_kwargs), "messages"
-        else:
-            text, param = asked.prompt, "prompt"
         add = asked.add_special_tokens if asked.add_special_tokens is not None else asked.prompt is not None
         tokenizer = self.model.tokenizer
-        token_ids = encode_text(tokenizer, text, add_special_tokens=add, param=param).token_ids
+        if asked.prompt is None:
+            token_ids = self._encode_chat(asked, self._context(asked), add_special_tokens=add).token_ids
+        else:
+            token_ids = encode_text(tokenizer, asked.prompt, add_special_tokens=add, param="prompt").token_ids
         return TokenizeResponse(
             count=len(token_ids),
             max_model_len=self.model.max_model_len,
@@ -245,6 +247,19 @@ class Renderer:
         return DetokenizeResponse(prompt=self.model.tokenizer.decode(asked.tokens, skip_special_tokens=False))
 
     # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _encode_chat(
+        self, chat: TemplateFields, context: ParseContext, *, add_special_tokens: bool, with_offsets: bool = False
+    ) -> PromptIds:
+        """The prompt of a chat: by the template, or without one as the tokenizer's own library does it."""
+        tokenizer = self.model.tokenizer
+        if self._mistral is not None:
+            token_ids = self._mistral.token_ids(chat, context.template_kwargs)
+            return PromptIds(token_ids, text_offsets(tokenizer, token_ids) if with_offsets else None)
+        text = self.templates.render(chat, context.template_kwargs)
+        return encode_text(
+            tokenizer, text, add_special_tokens=add_special_tokens, param="messages", with_offsets=with_offsets
+        )
 
     def _render_as_chat(
         self, chat: Mapping[str, Any], names: Mapping[str, str], prefix: str, request_id: str | None

@@ -112,10 +112,16 @@ class ReplayPlugin:
 
 
 def _is_recorded(entry: object) -> bool:
+    if not isinstance(entry, list) or len(entry) != 2:
+        return False
+    text, marks = entry
+    return isinstance(text, str) and isinstance(marks, list) and all(_is_mark(mark, len(text)) for mark in marks)
+
+
+def _is_mark(mark: object, size: int) -> bool:
     return (
-        isinstance(entry, list)
-        and len(entry) == 2
-        and isinstance(entry[0], str)
-        and isinstance(entry[1], list)
-        and all(isinstance(m, list) and len(m) == 3 and all(type(n) is int for n in m) for m in entry[1])
+        isinstance(mark, list)
+        and len(mark) == 3
+        and all(type(part) is int for part in mark)
+        and 0 <= mark[0] <= mark[1] <= size
     )

@@ -153,7 +153,6 @@ class SectionMachine(RegionMachine):
             self.open_call(marker)
         else:
             self._end_section(self.take(len(marker)) if marker in self.section_closers else "")
-            self.phase = "content"
         return None
 
     def _end_of_noise(self, markers: tuple[str, ...]) -> int:
@@ -178,7 +177,7 @@ class SectionMachine(RegionMachine):
             self.content(self.section + closer)
         else:
             self.removed = True
-        self.section, self.bad, self.good = "", "", False
+        self.section, self.bad, self.good, self.phase = "", "", False, "content"
 
     def start_call(self, name: str, call_id: str | None = None) -> None:
         """The first good call of a section makes its markers vanish; malformed calls before it are text."""
@@ -194,3 +193,13 @@ class SectionMachine(RegionMachine):
             self.bad += text
         else:
             self.content(text)
+
+    @classmethod
+    def check(cls, state: State) -> str | None:
+        """As ``RegionMachine.check``, and that an open section begins with its opener."""
+        wrong = super().check(state)
+        section = state.get("section", "")
+        inside = section or state.get("good") or state.get("phase") == "section"
+        if not wrong and inside and not section.startswith(cls.section_openers):
+            return "field 'section' does not begin with the marker of a section"
+        return wrong

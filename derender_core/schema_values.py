@@ -171,7 +171,7 @@ def typed_value(text: str, types: Types) -> str:
     if number is not None:
         return number
     wanted = tuple(bracket for bracket, kind in (("{", "object"), ("[", "array")) if kind in types)
-    if bare.startswith(wanted):
+    if bare.startswith((*wanted, "(") if "array" in types else wanted):
         container = _json(bare) or python_json(bare)
         if container is not None and container.startswith(wanted):
             return container

@@ -113,6 +113,8 @@ TURN_MARKERS: tuple[str, ...] = (
     "<|start_of_role|>",
     "<|turn>",
     "<start_of_turn>",
+    "<|START_OF_TURN_TOKEN|>",
+    "<|CHATBOT_TOKEN|>",
     "<seed:bos>",
     "]~b]",
     "<|BOT|>",

@@ -38,6 +38,7 @@ class ThinkMachine(Machine):
         spoke: whether reasoning was sent.
         quoted: whether the answer holds a literal opener, which makes later closers literal too.
         wrapped: whether the answer stands between tags of its own, and its end is to come.
+        called: whether the JSON that is being read stands right behind a tool call's opener.
     """
 
     ahead: int = 0
@@ -47,6 +48,7 @@ class ThinkMachine(Machine):
     spoke: bool = False
     quoted: bool = False
     wrapped: bool = False
+    called: bool = False
 
     opener: ClassVar[str] = "<think>"
     closer: ClassVar[str] = "</think>"
@@ -290,10 +292,11 @@ class ThinkMachine(Machine):
         others = BRACES if tools else (*self.noise, *self.ends_message)  # with tools, those are the tool parser's
         if self.wrapped:
             others = (*others, self.answer_closer)
+        openers = self.context.tool_call_openers if tools else ()
         tags = (*self.openers, *self.closers)
         if self.phrases:
             tags = tuple(tag for tag in tags if tag not in self.phrases)
-        count, marker = self.find((*tags, *others))
+        count, marker = self.find((*tags, *others, *openers))
         self._answer(count)
         if marker is None:
             return self._wait_for_answer()
@@ -302,6 +305,9 @@ class ThinkMachine(Machine):
         elif marker == self.answer_closer:
             self._drop(len(marker))
             self.wrapped, self.tail, self.phase = False, "", "unwrapped"
+        elif marker in openers:
+            self._answer(len(marker))
+            self.phase = "called"
         elif marker in self.closers:
             if self.quoted:
                 self._answer(len(marker))
@@ -330,13 +336,25 @@ class ThinkMachine(Machine):
             self.quoted = True
             self._answer(len(opener))
 
+    def read_called(self) -> NeedData | None:
+        """What a call holds that is not JSON may quote markers, which are data there: they are kept from here on."""
+        blank = self._blank()
+        if blank == self.waiting and not self.final:
+            return NEED_DATA
+        self._answer(blank)
+        self.called = self.peek(1) in BRACES
+        self.quoted = self.quoted or not self.called
+        self.phase, self.ahead, self.scan = ("json", 0, START) if self.called else ("content", 0, "")
+        return None
+
     def read_json(self) -> NeedData | None:
         """JSON in the answer of a request with tools: a marker inside its strings is data."""
         at, self.scan = scan_json(self.buffer, self._at, self.scan)
         self._answer(at - self._at)
         if self.scan not in (DONE, BAD):
             return self._wait_for_answer()
-        self.phase, self.scan = "content", ""
+        self.quoted = self.quoted or (self.called and self.scan == BAD)
+        self.phase, self.scan, self.called = "content", "", False
         return None
 
     def read_plain(self) -> NeedData:

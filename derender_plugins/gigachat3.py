@@ -38,7 +38,7 @@ class GigaChat3(ListCallMachine):
 
     def read_head(self) -> NeedData | None:
         """The token that ends the name of a role may be hidden."""
-        if self.skip_blank() == "<":
+        if self.skip_blank() == "<" and ROLE not in self.peek(self.ahead):
             stands = self.stands(ROLE)
             if stands is None:
                 return NEED_DATA

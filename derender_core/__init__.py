@@ -4,6 +4,7 @@ Everything that a parser author or a user of the library needs is here; the modu
 """
 
 from derender_core.attribute_tags import AttributeTagMachine
+from derender_core.auto_choice import choose_parser
 from derender_core.combined import CombinedMachine
 from derender_core.detokenize import Decoded, Detokenizer
 from derender_core.errors import (
@@ -18,6 +19,7 @@ from derender_core.errors import (
     TokenIdError,
     TokenizerLoadError,
     UnknownParserError,
+    UnsureParserError,
 )
 from derender_core.events import (
     Event,
@@ -44,6 +46,7 @@ from derender_core.list_call import ListCallMachine
 from derender_core.machine import NEED_DATA, Machine, NeedData
 from derender_core.member_call import MemberCallMachine
 from derender_core.message import Message, ToolCall, fold_message
+from derender_core.model_facts import ModelFacts, ModelFamily
 from derender_core.pair_tags import PairTagMachine
 from derender_core.parameter_call import ParameterCallMachine, TagHead
 from derender_core.parser_sources import ParserSource
@@ -93,6 +96,8 @@ __all__ = [
     "MachinePlugin",
     "MemberCallMachine",
     "Message",
+    "ModelFacts",
+    "ModelFamily",
     "ModelTokenizer",
     "NeedData",
     "PairTagMachine",
@@ -136,12 +141,14 @@ __all__ = [
     "ToolChoice",
     "ToolMachine",
     "UnknownParserError",
+    "UnsureParserError",
     "call_list",
     "call_objects",
     "call_section",
     "call_tag",
     "call_tags",
     "check_python_state",
+    "choose_parser",
     "dump_json",
     "fold_message",
     "hookimpl",

@@ -4,6 +4,7 @@
     ├── ParserLoadError (LookupError)        a parser cannot be found or loaded; raised at start-up
     │   ├── UnknownParserError               no distribution declares the name
     │   ├── AmbiguousParserError             several distributions declare it
+    │   ├── UnsureParserError                ``auto`` was asked for, and not exactly one parser recognises the model
     │   └── BrokenParserError                it does not import, or lacks a hook, or has a wrong signature
     ├── ParserError (RuntimeError)           a parser raised or broke the hook contract while parsing; names the parser
     ├── TokenizerLoadError (ValueError)      tokenizer files are missing or cannot be read
@@ -29,6 +30,7 @@ __all__ = [
     "TokenIdError",
     "TokenizerLoadError",
     "UnknownParserError",
+    "UnsureParserError",
 ]
 
 
@@ -46,6 +48,10 @@ class UnknownParserError(ParserLoadError):
 
 class AmbiguousParserError(ParserLoadError):
     """Several installed distributions declare this parser name."""
+
+
+class UnsureParserError(ParserLoadError):
+    """A parser was to be chosen by the model's files, and none or several of the installed ones recognise it."""
 
 
 class BrokenParserError(ParserLoadError):

@@ -18,6 +18,7 @@ import pluggy
 
 from derender_core.events import Event
 from derender_core.inputs import Delta, ParseContext, Prompt, Tool, ToolChoice
+from derender_core.model_facts import ModelFacts
 
 __all__ = ["HookSpecs", "Span", "State", "Step", "hookimpl"]
 
@@ -115,6 +116,20 @@ class HookSpecs:
         Args:
             tools: the functions offered.
             tool_choice: as in ``ParseContext.tool_choice``.
+        """
+
+    @hookspec(firstresult=True)
+    def derender_recognizes(self, model: ModelFacts) -> str | None:
+        """Say whether a model writes this format. Default: None. Asked at start-up, for ``auto`` in place of a name.
+
+        Every installed parser is asked, and ``auto`` is refused unless exactly one says yes. So claim only what is
+        certain: a model without a parser is found at once, one with the wrong parser is not.
+
+        Args:
+            model: what its files say.
+
+        Returns:
+            What the model is known by, for the log, or None when it is not, or may not be, one of this parser's.
         """
 
     @hookspec(firstresult=True)

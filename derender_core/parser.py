@@ -14,6 +14,7 @@ from derender_core.errors import BrokenParserError, ParserError
 from derender_core.events import Event, Reasoning, Text, ToolCallArguments, ToolCallEnd, ToolCallStart
 from derender_core.hookspecs import PROJECT, HookSpecs, State, Step
 from derender_core.inputs import Delta, ParseContext, Prompt, Tool, ToolChoice
+from derender_core.model_facts import ModelFacts
 from derender_core.plugin_faults import find_faults
 
 __all__ = ["Parser", "Slot", "make_parser"]
@@ -130,6 +131,13 @@ class Parser:
         if tag is None or isinstance(tag, Mapping):
             return tag
         raise self._returned("derender_structural_tag", f"{type(tag).__name__}, not a mapping or None")
+
+    def recognizes(self, model: ModelFacts) -> str | None:
+        """See ``derender_recognizes``."""
+        reason = self._call("derender_recognizes", model=model)
+        if reason is None or (isinstance(reason, str) and reason):
+            return reason
+        raise self._returned("derender_recognizes", f"{reason!r}, not a reason or None")
 
     def check_state(self, state: State) -> str | None:
         """See ``derender_check_state``."""

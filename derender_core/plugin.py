@@ -8,6 +8,7 @@ from typing import Any
 from derender_core.hookspecs import State, Step, hookimpl
 from derender_core.inputs import Delta, ParseContext, Prompt, Tool, ToolChoice
 from derender_core.machine import Machine
+from derender_core.model_facts import ModelFacts, ModelFamily
 
 __all__ = ["MachinePlugin"]
 
@@ -22,6 +23,7 @@ class MachinePlugin:
         special_tokens: special tokens that the machine must see as text.
         tool_call_openers: tool parsers: the markers with which calls begin.
         structural_tag: tool parsers: see ``derender_structural_tag``.
+        families: the models that write the format, by which ``auto`` finds the parser: see ``derender_recognizes``.
     """
 
     def __init__(
@@ -32,8 +34,10 @@ class MachinePlugin:
         special_tokens: Sequence[str] = (),
         tool_call_openers: Sequence[str] = (),
         structural_tag: Callable[[Sequence[Tool], ToolChoice], Mapping[str, Any] | None] | None = None,
+        families: Sequence[ModelFamily] = (),
     ) -> None:
         self.machine = machine
+        self.families = tuple(families)
         self.description = description or (machine.__doc__ or machine.__name__).strip().splitlines()[0]
         self._special_tokens = tuple(special_tokens)
         self._tool_call_openers = tuple(tool_call_openers)
@@ -70,6 +74,11 @@ class MachinePlugin:
     def derender_structural_tag(self, tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
         """As given."""
         return self._structural_tag(tools, tool_choice) if self._structural_tag else None
+
+    @hookimpl
+    def derender_recognizes(self, model: ModelFacts) -> str | None:
+        """The first of the families that the model is of."""
+        return next((reason for family in self.families if (reason := family.recognizes(model))), None)
 
     @hookimpl
     def derender_check_state(self, state: State) -> str | None:

@@ -18,7 +18,7 @@ from derender_core.nearest import did_you_mean
 from derender_core.parser import Parser, Slot, make_parser
 from derender_core.parser_sources import SOURCES, ParserSource, list_source
 
-__all__ = ["GROUPS", "Parser", "ParserInfo", "Slot", "list_parsers", "load_parser", "make_parser"]
+__all__ = ["GROUPS", "Parser", "ParserInfo", "Slot", "installed_names", "list_parsers", "load_parser", "make_parser"]
 
 GROUPS: Mapping[Slot, str] = {"tool": "derender.tool_parsers", "reasoning": "derender.reasoning_parsers"}
 
@@ -137,6 +137,14 @@ def list_parsers() -> list[ParserInfo]:
     imported is listed under its prefix with the error.
     """
     return [info for slot in GROUPS for info in (*_list_entries(slot), *_list_sources(slot))]
+
+
+def installed_names(slot: Slot) -> list[str]:
+    """The names of all parsers of a slot but those of sources. Of several for one parser, its module's comes first."""
+    entries = _entries(GROUPS[slot])
+    names = [entry.name for entry in entries]
+    entries.sort(key=lambda entry: (not entry.module.rpartition(".")[2].startswith(entry.name), entry.name))
+    return [f"{_distribution(entry)}:{entry.name}" if names.count(entry.name) > 1 else entry.name for entry in entries]
 
 
 def _list_entries(slot: Slot) -> Iterator[ParserInfo]:

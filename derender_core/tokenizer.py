@@ -118,6 +118,11 @@ class ModelTokenizer:
         data = text.encode()
         return next((token_id for token_id, part in self.table.partial.items() if part == data), None)
 
+    @property
+    def added_texts(self) -> frozenset[str]:
+        """The texts of all added tokens."""
+        return frozenset(self._added)
+
     def added_token_ids(self, texts: Iterable[str]) -> frozenset[int]:
         """The ids of those of ``texts`` that are added tokens. A marker may be ordinary text in a vocabulary."""
         return frozenset(self._added[text] for text in texts if text in self._added)

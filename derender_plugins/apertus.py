@@ -14,6 +14,7 @@ from derender_core import (
     Call,
     ListCallMachine,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     State,
     Tool,
@@ -109,5 +110,11 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    Apertus, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,), structural_tag=structural_tag
+    Apertus,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("Apertus",), tokens=(OPENER,), types=("apertus",)),
+    ],
 )

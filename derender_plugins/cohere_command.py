@@ -19,6 +19,7 @@ from typing import Any
 from derender_core import (
     ListCallMachine,
     MachinePlugin,
+    ModelFamily,
     ThinkMachine,
     Tool,
     ToolChoice,
@@ -68,10 +69,21 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
     return call_section(tags, tool_choice, begin=f"{ACTION}[", end=f"]{ACTION_END}", separator=", ")
 
 
+FAMILIES = ("Command A", "Command R7B")
+
 plugin = MachinePlugin(
     CohereCommand,
     special_tokens=(ACTION, ACTION_END, *ANSWER_TAGS),
     tool_call_openers=(ACTION,),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(FAMILIES, template=(ACTION,)),
+    ],
 )
-reasoning = MachinePlugin(CohereCommandReasoning, special_tokens=(THINKING, THINKING_END, *ANSWER_TAGS))
+reasoning = MachinePlugin(
+    CohereCommandReasoning,
+    special_tokens=(THINKING, THINKING_END, *ANSWER_TAGS),
+    families=[
+        ModelFamily(FAMILIES, template=(THINKING,)),
+    ],
+)

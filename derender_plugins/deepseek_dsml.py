@@ -18,6 +18,7 @@ from typing import Any
 from derender_core import (
     AttributeTagMachine,
     MachinePlugin,
+    ModelFamily,
     ParseContext,
     Prompt,
     ThinkMachine,
@@ -119,16 +120,26 @@ def structural_tag(
     return call_tags([section], "auto", separator="", triggers=(opener,), excludes=("<think>", "</think>"))
 
 
-def _plugin(bar: str, block: str, style: str) -> MachinePlugin:
+def _families(name: str, block: str, *types: str) -> list[ModelFamily]:
+    """These models come without a chat template; others may have written one for them."""
+    return [ModelFamily((name,), template=(block,)), ModelFamily((name,), types=types, untemplated=True)]
+
+
+def _plugin(bar: str, block: str, style: str, families: Sequence[ModelFamily]) -> MachinePlugin:
     return MachinePlugin(
         Dsml,
         special_tokens=("｜DSML｜",),
         tool_call_openers=(*Dsml.section_openers, *Dsml.call_openers),
         structural_tag=partial(structural_tag, bar=bar, block=block, style=style),
+        families=families,
     )
 
 
-v32 = _plugin("｜DSML｜", "function_calls", "deepseek_xml")
-v4 = _plugin("｜DSML｜", "tool_calls", "deepseek_xml")
-v41 = _plugin("｜DSML｜ ", "calls", "deepseek_v4_1_xml")
-v4_reasoning = MachinePlugin(DeepSeekV4Reasoning, special_tokens=("<think>", "</think>"))
+V32 = _families("DeepSeek V3.2", "｜DSML｜function_calls", "deepseek_v32")
+V4 = _families("DeepSeek V4", "｜DSML｜tool_calls", "deepseek_v4")
+V41 = _families("DeepSeek V4.1", "｜DSML｜ calls", "deepseek_v4_1", "deepseek_v41")
+
+v32 = _plugin("｜DSML｜", "function_calls", "deepseek_xml", V32)
+v4 = _plugin("｜DSML｜", "tool_calls", "deepseek_xml", V4)
+v41 = _plugin("｜DSML｜ ", "calls", "deepseek_v4_1_xml", V41)
+v4_reasoning = MachinePlugin(DeepSeekV4Reasoning, special_tokens=("<think>", "</think>"), families=[*V4, *V41])

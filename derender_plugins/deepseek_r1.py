@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core import MachinePlugin, ThinkMachine
+from derender_core import MachinePlugin, ModelFamily, ThinkMachine
 
 
 @dataclass
@@ -20,4 +20,14 @@ class DeepSeekR1(ThinkMachine):
     ends_message = ("<｜User｜>", "<｜tool▁outputs▁begin｜>")
 
 
-plugin = MachinePlugin(DeepSeekR1, special_tokens=("<think>", "</think>"))
+plugin = MachinePlugin(
+    DeepSeekR1,
+    special_tokens=("<think>", "</think>"),
+    families=[
+        ModelFamily(
+            ("DeepSeek R1 and its distillations",),
+            template=("<｜Assistant｜>", "</think>"),
+            absent=("thinking", "｜DSML｜"),
+        ),
+    ],
+)

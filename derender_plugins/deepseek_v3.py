@@ -18,6 +18,7 @@ from derender_core import (
     NEED_DATA,
     Call,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     Progress,
     SectionMachine,
@@ -214,11 +215,22 @@ def _section(tags: list[dict[str, Any]], tool_choice: ToolChoice, *, separator: 
 
 _SPECIAL = (SECTION, SECTION_END, CALL, CALL_END, SEPARATOR)
 _OPENERS = (SECTION, CALL)
-plugin = MachinePlugin(DeepSeekV3, special_tokens=_SPECIAL, tool_call_openers=_OPENERS, structural_tag=structural_tag)
+plugin = MachinePlugin(
+    DeepSeekV3,
+    special_tokens=_SPECIAL,
+    tool_call_openers=_OPENERS,
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("DeepSeek V3", "DeepSeek R1 and its distillations"), template=("<｜tool▁sep｜>", "```json")),
+    ],
+)
 v31 = MachinePlugin(
     DeepSeekV3,
     description="JSON calls in sections, with the name in front of the separator: DeepSeek V3.1.",
     special_tokens=_SPECIAL,
     tool_call_openers=_OPENERS,
     structural_tag=v31_structural_tag,
+    families=[
+        ModelFamily(("DeepSeek V3.1", "DeepSeek V3.2-Exp"), template=("<｜tool▁sep｜>",), absent=("```json",)),
+    ],
 )

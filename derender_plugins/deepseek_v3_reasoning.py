@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core import MachinePlugin, ThinkMachine
+from derender_core import MachinePlugin, ModelFamily, ThinkMachine
 
 
 @dataclass
@@ -27,4 +27,16 @@ class DeepSeekV3Reasoning(ThinkMachine):
         return on
 
 
-plugin = MachinePlugin(DeepSeekV3Reasoning, special_tokens=("<think>", "</think>"))
+plugin = MachinePlugin(
+    DeepSeekV3Reasoning,
+    special_tokens=("<think>", "</think>"),
+    families=[
+        ModelFamily(
+            ("DeepSeek V3.1", "DeepSeek V3.2-Exp"),
+            template=("<｜Assistant｜>", "</think>", "thinking"),
+            absent=("｜DSML｜",),
+        ),
+        ModelFamily(("DeepSeek V3.2",), template=("｜DSML｜function_calls",)),
+        ModelFamily(("DeepSeek V3.2",), types=("deepseek_v32",), untemplated=True),
+    ],
+)

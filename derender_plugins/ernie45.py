@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import MachinePlugin, TaggedCallMachine, ThinkMachine, Tool, ToolChoice, call_objects
+from derender_core import MachinePlugin, ModelFamily, TaggedCallMachine, ThinkMachine, Tool, ToolChoice, call_objects
 
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
 RESPONSE, RESPONSE_END = "<response>", "</response>"
@@ -41,6 +41,18 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    Ernie45, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,), structural_tag=structural_tag
+    Ernie45,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("ERNIE 4.5 Thinking",), template=(OPENER,), types=("ernie4_5*",)),
+    ],
 )
-reasoning = MachinePlugin(Ernie45Reasoning, special_tokens=("<think>", "</think>", RESPONSE, RESPONSE_END))
+reasoning = MachinePlugin(
+    Ernie45Reasoning,
+    special_tokens=("<think>", "</think>", RESPONSE, RESPONSE_END),
+    families=[
+        ModelFamily(("ERNIE 4.5 Thinking",), template=("<think>",), types=("ernie4_5*",)),
+    ],
+)

@@ -20,6 +20,7 @@ from derender_core import (
     NEED_DATA,
     MachinePlugin,
     MemberCallMachine,
+    ModelFamily,
     NeedData,
     State,
     ThinkMachine,
@@ -440,10 +441,22 @@ plugin = MachinePlugin(
     Gemma4,
     special_tokens=("<|tool_call>", "<tool_call|>", '<|"|>'),
     tool_call_openers=("<|tool_call>",),
+    families=[
+        ModelFamily(("Gemma 4",), template=("<|tool_call>", '<|"|>')),
+    ],
 )
 functiongemma = MachinePlugin(
     FunctionGemma,
     special_tokens=("<start_function_call>", "<end_function_call>", "<escape>"),
     tool_call_openers=("<start_function_call>",),
+    families=[
+        ModelFamily(("FunctionGemma",), template=("<start_function_call>",)),
+    ],
 )
-reasoning = MachinePlugin(Gemma4Reasoning, special_tokens=("<|channel>", "<channel|>"))
+reasoning = MachinePlugin(
+    Gemma4Reasoning,
+    special_tokens=("<|channel>", "<channel|>"),
+    families=[
+        ModelFamily(("Gemma 4",), template=("<|channel>",)),
+    ],
+)

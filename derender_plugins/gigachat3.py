@@ -16,6 +16,7 @@ from derender_core import (
     NEED_DATA,
     ListCallMachine,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     Tool,
     ToolChoice,
@@ -60,4 +61,7 @@ plugin = MachinePlugin(
     special_tokens=(ROLE, MESSAGE),
     tool_call_openers=(WORDS + ROLE, WORDS + "{"),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(("GigaChat 3",), template=(WORDS, ROLE, MESSAGE)),
+    ],
 )

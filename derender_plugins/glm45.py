@@ -15,6 +15,7 @@ from typing import Any
 
 from derender_core import (
     MachinePlugin,
+    ModelFamily,
     PairTagMachine,
     ThinkMachine,
     Tool,
@@ -66,10 +67,21 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
     return call_tags(tags, tool_choice, separator="", triggers=(OPENER,))
 
 
+FAMILIES = ("GLM-4.5", "GLM-4.6", "GLM-4.7", "GLM-5")
+
 plugin = MachinePlugin(
     Glm45,
     special_tokens=(OPENER, CLOSER, KEY, KEY_END, VALUE, VALUE_END, *TURN_TOKENS),
     tool_call_openers=(OPENER,),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(FAMILIES, template=(OPENER, KEY), absent=("<tool_sep>",)),
+    ],
 )
-reasoning = MachinePlugin(Glm45Reasoning, special_tokens=(THINK, THINK_END))
+reasoning = MachinePlugin(
+    Glm45Reasoning,
+    special_tokens=(THINK, THINK_END),
+    families=[
+        ModelFamily(FAMILIES, template=("[gMASK]", KEY, THINK)),
+    ],
+)

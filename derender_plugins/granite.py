@@ -18,6 +18,7 @@ from typing import Any
 from derender_core import (
     ListCallMachine,
     MachinePlugin,
+    ModelFamily,
     PythonListMachine,
     ThinkMachine,
     Tool,
@@ -77,11 +78,29 @@ def function_structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> M
     return call_tags(tags, tool_choice, separator=" ", triggers=(FUNCTION,))
 
 
-plugin = MachinePlugin(Granite, special_tokens=MARKERS, tool_call_openers=MARKERS, structural_tag=structural_tag)
+plugin = MachinePlugin(
+    Granite,
+    special_tokens=MARKERS,
+    tool_call_openers=MARKERS,
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("Granite 3.0 to 3.3",), template=("<|start_of_role|>", MARKERS[0])),
+    ],
+)
 functions = MachinePlugin(
     Granite20bFunctions,
     special_tokens=(FUNCTION,),
     tool_call_openers=(FUNCTION,),
     structural_tag=function_structural_tag,
+    families=[
+        ModelFamily(("Granite 20B Function Calling",), template=(FUNCTION,), types=("gpt_bigcode",)),
+    ],
 )
-reasoning = MachinePlugin(GraniteReasoning, special_tokens=("<think>", "</think>", "<response>", "</response>"))
+reasoning = MachinePlugin(
+    GraniteReasoning,
+    special_tokens=("<think>", "</think>", "<response>", "</response>"),
+    families=[
+        ModelFamily(("Granite 3.2",), template=(THOUGHT,)),
+        ModelFamily(("Granite 3.3",), template=("<|start_of_role|>", "<think>", "<response>"), absent=(THOUGHT,)),
+    ],
+)

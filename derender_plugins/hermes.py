@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import MachinePlugin, TaggedCallMachine, Tool, ToolChoice, call_objects
+from derender_core import MachinePlugin, ModelFamily, TaggedCallMachine, Tool, ToolChoice, call_objects
 
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
 
@@ -29,5 +29,16 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    Hermes, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,), structural_tag=structural_tag
+    Hermes,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(
+            ("Hermes 2 Pro", "Hermes 3", "Qwen2.5", "Qwen3", "QwQ", "Granite 4"),
+            template=(OPENER, "<function-name>"),
+            absent=("<function=", "<arg_key>"),
+            other_types=("ernie4_5*",),
+        ),
+    ],
 )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import ListCallMachine, MachinePlugin, ThinkMachine, Tool, ToolChoice, call_list
+from derender_core import ListCallMachine, MachinePlugin, ModelFamily, ThinkMachine, Tool, ToolChoice, call_list
 
 OPENER, CLOSER = "<tool_calls>", "</tool_calls>"
 ANSWER, ANSWER_END = "<answer>", "</answer>"
@@ -40,6 +40,18 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    HunyuanA13B, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,), structural_tag=structural_tag
+    HunyuanA13B,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("Hunyuan A13B",), template=(OPENER,), types=("hunyuan*",)),
+    ],
 )
-reasoning = MachinePlugin(HunyuanA13BReasoning, special_tokens=("<think>", "</think>", ANSWER, ANSWER_END))
+reasoning = MachinePlugin(
+    HunyuanA13BReasoning,
+    special_tokens=("<think>", "</think>", ANSWER, ANSWER_END),
+    families=[
+        ModelFamily(("Hunyuan A13B",), template=(ANSWER,), types=("hunyuan*",)),
+    ],
+)

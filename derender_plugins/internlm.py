@@ -15,6 +15,7 @@ from derender_core import (
     NEED_DATA,
     Call,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     TaggedCallMachine,
     Tool,
@@ -56,5 +57,11 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    InternLM, special_tokens=(OPENER, PLUGIN, CLOSER), tool_call_openers=(OPENER,), structural_tag=structural_tag
+    InternLM,
+    special_tokens=(OPENER, PLUGIN, CLOSER),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("InternLM2.5", "InternLM3"), tokens=(OPENER, PLUGIN), types=("internlm*",)),
+    ],
 )

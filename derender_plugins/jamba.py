@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import ListCallMachine, MachinePlugin, Tool, ToolChoice, call_list
+from derender_core import ListCallMachine, MachinePlugin, ModelFamily, Tool, ToolChoice, call_list
 
 OPENER, CLOSER = "<tool_calls>", "</tool_calls>"
 
@@ -28,5 +28,11 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    Jamba, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,), structural_tag=structural_tag
+    Jamba,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("Jamba 1.5", "Jamba 1.6"), template=(OPENER,), types=("jamba",)),
+    ],
 )

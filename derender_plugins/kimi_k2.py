@@ -17,6 +17,7 @@ from typing import Any
 from derender_core import (
     Call,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     Progress,
     SectionMachine,
@@ -183,5 +184,14 @@ plugin = MachinePlugin(
     special_tokens=(*SECTIONS, *SECTION_ENDS, CALL, ARGUMENTS, CALL_END),
     tool_call_openers=(*SECTIONS, CALL),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(("Kimi K2", "Kimi K2 Thinking", "Kimi K2.5"), template=(SECTIONS[0],)),
+    ],
 )
-reasoning = MachinePlugin(KimiK2Reasoning, special_tokens=("<think>", "</think>", "◁think▷", "◁/think▷"))
+reasoning = MachinePlugin(
+    KimiK2Reasoning,
+    special_tokens=("<think>", "</think>", "◁think▷", "◁/think▷"),
+    families=[
+        ModelFamily(("Kimi K2 Thinking", "Kimi K2.5"), template=("<|im_middle|>", "</think>")),
+    ],
+)

@@ -23,6 +23,7 @@ from derender_core import (
     CombinedMachine,
     MachinePlugin,
     MemberCallMachine,
+    ModelFamily,
     NeedData,
     ParseContext,
     Prompt,
@@ -304,5 +305,18 @@ def _unescape(text: str) -> str:
     return text.replace("&quot;", '"').replace("&amp;", "&")
 
 
-plugin = MachinePlugin(KimiK3, special_tokens=(OPEN, CLOSE, SEP, END), tool_call_openers=(TOOLS,))
-reasoning = MachinePlugin(KimiK3Reasoning, special_tokens=(OPEN, CLOSE, SEP, END))
+plugin = MachinePlugin(
+    KimiK3,
+    special_tokens=(OPEN, CLOSE, SEP, END),
+    tool_call_openers=(TOOLS,),
+    families=[
+        ModelFamily(("Kimi K3",), tokens=(OPEN, CLOSE, SEP)),
+    ],
+)
+reasoning = MachinePlugin(
+    KimiK3Reasoning,
+    special_tokens=(OPEN, CLOSE, SEP, END),
+    families=[
+        ModelFamily(("Kimi K3",), tokens=(OPEN, CLOSE, SEP)),
+    ],
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core import MachinePlugin, PythonListMachine
+from derender_core import MachinePlugin, ModelFamily, PythonListMachine
 
 OPENER, CLOSER = "<|tool_call_start|>", "<|tool_call_end|>"
 
@@ -20,4 +20,11 @@ class Lfm2(PythonListMachine):
     closers = (CLOSER,)
 
 
-plugin = MachinePlugin(Lfm2, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,))
+plugin = MachinePlugin(
+    Lfm2,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    families=[
+        ModelFamily(("LFM2",), tokens=(OPENER, CLOSER), types=("lfm2*",)),
+    ],
+)

@@ -19,6 +19,7 @@ from derender_core import (
     NEED_DATA,
     Call,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     PositionalCallMachine,
     State,
@@ -259,4 +260,11 @@ plugin = MachinePlugin(
     special_tokens=(TAG, *ENDS, HEADER, HEADER_END),
     tool_call_openers=(TAG,),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(
+            ("Llama 3.1", "Llama 3.2", "Llama 3.3", "Llama 4"),
+            template=("dictionary of argument name and its value",),
+            absent=("[func_name1(",),
+        ),
+    ],
 )

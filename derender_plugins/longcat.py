@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import MachinePlugin, TaggedCallMachine, Tool, ToolChoice, call_objects
+from derender_core import MachinePlugin, ModelFamily, TaggedCallMachine, Tool, ToolChoice, call_objects
 
 OPENER, CLOSER = "<longcat_tool_call>", "</longcat_tool_call>"
 
@@ -28,5 +28,11 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    LongCat, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,), structural_tag=structural_tag
+    LongCat,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("LongCat Flash",), template=(OPENER,)),
+    ],
 )

@@ -16,6 +16,7 @@ from derender_core import (
     AttributeTagMachine,
     Machine,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     ParseContext,
     Prompt,
@@ -98,6 +99,15 @@ plugin = MachinePlugin(
     special_tokens=(OPENER, CLOSER),
     tool_call_openers=(OPENER, INVOKE),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(("MiniMax M2",), template=(OPENER,), absent=("]<]minimax[>[",)),
+    ],
 )
-reasoning = MachinePlugin(MiniMaxM2Reasoning, special_tokens=(THINK, THINK_END))
+reasoning = MachinePlugin(
+    MiniMaxM2Reasoning,
+    special_tokens=(THINK, THINK_END),
+    families=[
+        ModelFamily(("MiniMax M2",), template=(OPENER, THINK), absent=("]<]minimax[>[",)),
+    ],
+)
 append_think = MachinePlugin(MiniMaxM2AppendThink, special_tokens=(THINK, THINK_END))

@@ -18,6 +18,7 @@ from derender_core import (
     Call,
     ListCallMachine,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     ThinkMachine,
     Tool,
@@ -156,7 +157,24 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
     return call_tags(tags, tool_choice, separator="", triggers=(CALLS,))
 
 
+FAMILIES = ("Mistral", "Mixtral", "Codestral", "Devstral", "Magistral", "Ministral")
+THINKING_FAMILIES = ("Magistral", "Ministral 3 Reasoning")
+
 plugin = MachinePlugin(
-    Mistral, special_tokens=(CALLS, ARGS, CALL_ID), tool_call_openers=(CALLS,), structural_tag=structural_tag
+    Mistral,
+    special_tokens=(CALLS, ARGS, CALL_ID),
+    tool_call_openers=(CALLS,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(FAMILIES, template=(CALLS,)),
+        ModelFamily(FAMILIES, tokens=(CALLS,), untemplated=True),
+    ],
 )
-reasoning = MachinePlugin(MistralReasoning, special_tokens=(THINK, THINK_END))
+reasoning = MachinePlugin(
+    MistralReasoning,
+    special_tokens=(THINK, THINK_END),
+    families=[
+        ModelFamily(THINKING_FAMILIES, template=(THINK,)),
+        ModelFamily(THINKING_FAMILIES, tokens=(THINK,), untemplated=True),
+    ],
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core import MachinePlugin, ThinkMachine
+from derender_core import MachinePlugin, ModelFamily, ThinkMachine
 
 
 @dataclass
@@ -18,4 +18,10 @@ class NemotronV3(ThinkMachine):
     switches = ("enable_thinking",)
 
 
-plugin = MachinePlugin(NemotronV3, special_tokens=("<think>", "</think>"))
+plugin = MachinePlugin(
+    NemotronV3,
+    special_tokens=("<think>", "</think>"),
+    families=[
+        ModelFamily(("Nemotron 3",), template=("<|im_start|>", "<think>", "enable_thinking"), types=("nemotron_h*",)),
+    ],
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core import MachinePlugin, PythonListMachine, ThinkMachine
+from derender_core import MachinePlugin, ModelFamily, PythonListMachine, ThinkMachine
 
 OPENER, CLOSER = "<function_calls>", "</function_calls>"
 
@@ -29,5 +29,18 @@ class Olmo3Reasoning(ThinkMachine):
     when_prompt_is_unknown = True
 
 
-plugin = MachinePlugin(Olmo3, special_tokens=(OPENER, CLOSER), tool_call_openers=(OPENER,))
-reasoning = MachinePlugin(Olmo3Reasoning, special_tokens=("<think>", "</think>"))
+plugin = MachinePlugin(
+    Olmo3,
+    special_tokens=(OPENER, CLOSER),
+    tool_call_openers=(OPENER,),
+    families=[
+        ModelFamily(("OLMo 3",), template=(OPENER,), types=("olmo*",)),
+    ],
+)
+reasoning = MachinePlugin(
+    Olmo3Reasoning,
+    special_tokens=("<think>", "</think>"),
+    families=[
+        ModelFamily(("OLMo 3",), template=("<think>",), types=("olmo*",)),
+    ],
+)

@@ -21,6 +21,7 @@ from derender_core import (
     CombinedMachine,
     JsonCallMachine,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     ParseContext,
     Prompt,
@@ -316,5 +317,19 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
     return call_tags(tags, tool_choice, separator="", triggers=(f"{CHANNEL}commentary {RECIPIENT}",))
 
 
-plugin = MachinePlugin(Harmony, special_tokens=MARKERS, tool_call_openers=(CHANNEL,), structural_tag=structural_tag)
-reasoning = MachinePlugin(HarmonyReasoning, special_tokens=MARKERS)
+plugin = MachinePlugin(
+    Harmony,
+    special_tokens=MARKERS,
+    tool_call_openers=(CHANNEL,),
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("gpt-oss",), template=(f"{CHANNEL}analysis{MESSAGE}",)),
+    ],
+)
+reasoning = MachinePlugin(
+    HarmonyReasoning,
+    special_tokens=MARKERS,
+    families=[
+        ModelFamily(("gpt-oss",), template=(f"{CHANNEL}analysis{MESSAGE}",)),
+    ],
+)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import NEED_DATA, ListCallMachine, MachinePlugin, NeedData, Tool, ToolChoice, call_list
+from derender_core import NEED_DATA, ListCallMachine, MachinePlugin, ModelFamily, NeedData, Tool, ToolChoice, call_list
 
 WORD = "functools"
 TAG, TAG_END = "<|tool_call|>", "<|/tool_call|>"
@@ -52,4 +52,7 @@ plugin = MachinePlugin(
     special_tokens=(TAG, TAG_END),
     tool_call_openers=(f"{WORD}[", TAG),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(("Phi-4-mini",), tokens=("<|/tool|>", TAG_END)),
+    ],
 )

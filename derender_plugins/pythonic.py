@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from derender_core import (
     NEED_DATA,
     MachinePlugin,
+    ModelFamily,
     NeedData,
     PositionalCallMachine,
     State,
@@ -159,7 +160,17 @@ class Llama4Pythonic(Pythonic):
         return None
 
 
-plugin = MachinePlugin(Pythonic)
+plugin = MachinePlugin(
+    Pythonic,
+    families=[
+        ModelFamily(("models whose template asks for a Python list",), template=("[func_name1(",), absent=(HEADER,)),
+    ],
+)
 llama4 = MachinePlugin(
-    Llama4Pythonic, special_tokens=(START, END, *ENDS, HEADER, HEADER_END), tool_call_openers=(START,)
+    Llama4Pythonic,
+    special_tokens=(START, END, *ENDS, HEADER, HEADER_END),
+    tool_call_openers=(START,),
+    families=[
+        ModelFamily(("Llama 4 (Python calls)",), template=("[func_name1(", HEADER)),
+    ],
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core import MachinePlugin, ThinkMachine
+from derender_core import MachinePlugin, ModelFamily, ThinkMachine
 
 
 @dataclass
@@ -18,4 +18,12 @@ class Qwen3(ThinkMachine):
     switches = ("enable_thinking",)
 
 
-plugin = MachinePlugin(Qwen3, special_tokens=("<think>", "</think>"))
+plugin = MachinePlugin(
+    Qwen3,
+    special_tokens=("<think>", "</think>"),
+    families=[
+        ModelFamily(
+            ("Qwen3", "QwQ", "Qwen3.5", "MiMo V2"), template=("<|im_start|>", "</think>"), types=("qwen*", "mimo*")
+        ),
+    ],
+)

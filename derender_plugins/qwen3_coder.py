@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import FunctionTagMachine, MachinePlugin, Tool, ToolChoice, call_tag, call_tags, offered_tools
+from derender_core import (
+    FunctionTagMachine,
+    MachinePlugin,
+    ModelFamily,
+    Tool,
+    ToolChoice,
+    call_tag,
+    call_tags,
+    offered_tools,
+)
 
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
 
@@ -50,8 +59,24 @@ def compact_structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Ma
 
 SPECIAL_TOKENS, OPENERS = (OPENER, CLOSER), (OPENER, "<function=")
 plugin = MachinePlugin(
-    Qwen3Coder, special_tokens=SPECIAL_TOKENS, tool_call_openers=OPENERS, structural_tag=structural_tag
+    Qwen3Coder,
+    special_tokens=SPECIAL_TOKENS,
+    tool_call_openers=OPENERS,
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(
+            ("Qwen3-Coder", "Qwen3.5", "Nemotron 3", "Step 3.5"),
+            template=("<tool_call>", "<function=", "<parameter="),
+            other_types=("mimo*",),
+        ),
+    ],
 )
 mimo = MachinePlugin(
-    MiMo, special_tokens=SPECIAL_TOKENS, tool_call_openers=OPENERS, structural_tag=compact_structural_tag
+    MiMo,
+    special_tokens=SPECIAL_TOKENS,
+    tool_call_openers=OPENERS,
+    structural_tag=compact_structural_tag,
+    families=[
+        ModelFamily(("MiMo V2",), template=("<tool_call>", "<function=", "<parameter="), types=("mimo*",)),
+    ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 from derender_core import (
     FunctionTagMachine,
     MachinePlugin,
+    ModelFamily,
     ParseContext,
     Prompt,
     ThinkMachine,
@@ -67,5 +68,14 @@ plugin = MachinePlugin(
     special_tokens=(OPENER, CLOSER),
     tool_call_openers=(OPENER, "<function="),
     structural_tag=structural_tag,
+    families=[
+        ModelFamily(("Seed-OSS",), template=(OPENER,)),
+    ],
 )
-reasoning = MachinePlugin(SeedOssReasoning, special_tokens=(THINK, THINK_END))
+reasoning = MachinePlugin(
+    SeedOssReasoning,
+    special_tokens=(THINK, THINK_END),
+    families=[
+        ModelFamily(("Seed-OSS",), template=(THINK,)),
+    ],
+)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from derender_core import AttributeTagMachine, MachinePlugin, TagHead, ThinkMachine
+from derender_core import AttributeTagMachine, MachinePlugin, ModelFamily, TagHead, ThinkMachine
 
 SECTION, SECTION_END = "<｜tool_calls_begin｜>", "<｜tool_calls_end｜>"
 CALL, CALL_END = "<｜tool_call_begin｜>", "<｜tool_call_end｜>"
@@ -68,5 +68,14 @@ plugin = MachinePlugin(
     Step3,
     special_tokens=(SECTION, SECTION_END, CALL, CALL_END, SEPARATOR),
     tool_call_openers=(SECTION, CALL, INVOKE),
+    families=[
+        ModelFamily(("Step 3",), template=(SECTION,)),
+    ],
 )
-reasoning = MachinePlugin(Step3Reasoning, special_tokens=("<think>", "</think>"))
+reasoning = MachinePlugin(
+    Step3Reasoning,
+    special_tokens=("<think>", "</think>"),
+    families=[
+        ModelFamily(("Step 3", "Step 3.5"), template=("<think>",), types=("step3*",)),
+    ],
+)

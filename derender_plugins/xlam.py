@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from derender_core import ListCallMachine, MachinePlugin, Tool, ToolChoice, call_list
+from derender_core import ListCallMachine, MachinePlugin, ModelFamily, Tool, ToolChoice, call_list
 
 MARKERS, CLOSER = ("<tool_call>", "[TOOL_CALLS]"), "</tool_call>"
 FENCES, FENCE = ("```json", "```"), "```"
@@ -59,5 +59,11 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 plugin = MachinePlugin(
-    XLam, special_tokens=(*MARKERS, CLOSER), tool_call_openers=MARKERS, structural_tag=structural_tag
+    XLam,
+    special_tokens=(*MARKERS, CLOSER),
+    tool_call_openers=MARKERS,
+    structural_tag=structural_tag,
+    families=[
+        ModelFamily(("xLAM 2",), template=("tool_call_name",)),
+    ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from derender_core.inputs import StreamToolCalls
-from derender_core.registry import Parser, load_parser
+from derender_core.registry import Parser
 from derender_server.api_streams import MessagesStream, ResponsesStream
 from derender_server.chat_derenderer import ChatDerenderer
 from derender_server.chat_options import ReasoningField
@@ -16,6 +16,7 @@ from derender_server.deployment import Deployment
 from derender_server.limits import Limits
 from derender_server.messages_derenderer import MessagesDerenderer
 from derender_server.model import ServedModel
+from derender_server.parser_choice import choose_for
 from derender_server.responses_derenderer import ResponsesDerenderer
 from derender_server.streams import ChatStream, CompletionStream
 from derender_server.text_parser import TextParser
@@ -105,20 +106,21 @@ class Derenderer:
 
         Args:
             path: the model.
-            tool_parser: name of the tool parser, if any.
-            reasoning_parser: name of the reasoning parser, if any.
+            tool_parser: name of the tool parser, if any; ``auto`` for the one that recognises the model.
+            reasoning_parser: the same for the reasoning parser.
             revision: branch, tag or commit of the repo.
             max_model_len: overrides what the model's files say, in tokens.
             options: the other arguments of ``Derenderer``.
 
         Raises:
             TokenizerLoadError: the model's files are missing or cannot be read.
-            ParserLoadError: a parser is not installed or cannot be loaded.
+            ParserLoadError: a parser is not installed, cannot be loaded, or with ``auto`` not be chosen.
         """
+        model = ServedModel.load(path, revision=revision, max_model_len=max_model_len)
         return cls(
-            ServedModel.load(path, revision=revision, max_model_len=max_model_len),
-            tool_parser=load_parser("tool", tool_parser) if tool_parser else None,
-            reasoning_parser=load_parser("reasoning", reasoning_parser) if reasoning_parser else None,
+            model,
+            tool_parser=choose_for(model, "tool", tool_parser),
+            reasoning_parser=choose_for(model, "reasoning", reasoning_parser),
             **options,
         )
 

@@ -17,6 +17,7 @@ from importlib_metadata import entry_points
 from derender_core.errors import DerenderError
 from derender_core.events import merge_events
 from derender_core.inputs import Delta, ParseContext, Prompt, Tool
+from derender_core.model_facts import ModelFacts
 from derender_core.parser_sources import SOURCES
 from derender_core.registry import GROUPS, Parser, ParserInfo, list_parsers, load_parser
 from derender_core.testing import (
@@ -162,6 +163,8 @@ def _ask(parser: Parser, report: Report) -> tuple[str, ...]:
         report.problems.append("it names an empty marker")
     for prompt in (None, Prompt(""), Prompt(f"<|im_start|>assistant\n{''.join(markers)}")):
         parser.prompt_opens_reasoning(prompt, context)
+    if reason := parser.recognizes(ModelFacts()):
+        report.problems.append(f"it takes a model without template, tokens and type for one of its own: {reason}")
     for choice in ("none", "auto", "required", "function:ping"):
         tag = parser.structural_tag((PING,), choice)
         try:

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from derender_core.errors import InputError
 from derender_core.inputs import ParseContext
 from derender_core.pipeline import Pipeline
-from derender_core.registry import load_parser
 from derender_server.api_request import renamed
 from derender_server.chat_options import parse_context
 from derender_server.chat_template import ChatTemplates, ContentFormat, load_templates, special_token_variables
@@ -20,6 +19,7 @@ from derender_server.limits import Limits
 from derender_server.messages_request import MESSAGES_NAMES, messages_to_chat
 from derender_server.mistral_chat import MistralChat
 from derender_server.model import ServedModel
+from derender_server.parser_choice import choose_for
 from derender_server.prompt_ids import (
     PromptIds,
     completion_prompt_ids,
@@ -110,19 +110,20 @@ class Renderer:
 
         Args:
             path_or_repo: a directory, a Hugging Face repo id, or ``demo``.
-            tool_parser: name of an installed tool parser.
-            reasoning_parser: name of an installed reasoning parser.
+            tool_parser: name of an installed tool parser; ``auto`` for the one that recognises the model.
+            reasoning_parser: the same for the reasoning parser.
             revision: of the repo.
             max_model_len: context length in tokens, where the files do not say it.
             **options: of ``Renderer``.
 
         Raises:
             TokenizerLoadError: the model cannot be loaded.
-            ParserLoadError: a parser cannot be loaded.
+            ParserLoadError: a parser cannot be loaded, or with ``auto`` not be chosen.
         """
-        tool = load_parser("tool", tool_parser) if tool_parser else None
-        reasoning = load_parser("reasoning", reasoning_parser) if reasoning_parser else None
         model = ServedModel.load(path_or_repo, revision=revision, max_model_len=max_model_len)
+        template = options.get("chat_template")
+        tool = choose_for(model, "tool", tool_parser, template)
+        reasoning = choose_for(model, "reasoning", reasoning_parser, template)
         return cls(model, pipeline=Pipeline(tool, reasoning), **options)
 
     def render_chat(

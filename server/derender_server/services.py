@@ -11,7 +11,6 @@ import msgspec
 
 from derender_core.errors import InputError
 from derender_core.pipeline import Pipeline
-from derender_core.registry import Parser, load_parser
 from derender_server.chat_derenderer import ChatDerenderer
 from derender_server.completion_derenderer import CompletionDerenderer
 from derender_server.deployment import Deployment
@@ -20,6 +19,7 @@ from derender_server.messages_derenderer import MessagesDerenderer
 from derender_server.meter import Meter
 from derender_server.metrics import Metrics
 from derender_server.model import ServedModel
+from derender_server.parser_choice import choose_for, load_named
 from derender_server.renderer import Renderer
 from derender_server.responses_derenderer import ResponsesDerenderer
 from derender_server.settings import Settings, shared_metrics
@@ -55,7 +55,7 @@ class Services:
 
     Raises:
         TokenizerLoadError: the model cannot be loaded.
-        ParserLoadError: a parser cannot be loaded.
+        ParserLoadError: a parser cannot be loaded, or with ``auto`` not be chosen.
         TemplateError: the chat template is not valid.
     """
 
@@ -64,14 +64,18 @@ class Services:
         self.settings = settings
         self.version = version("derender")
         self.started = int(time.time())
-        tool_parser = _parser("tool", settings.tool_call_parser)
-        reasoning_parser = _parser("reasoning", settings.reasoning_parser)
+        # Before the model, which may have to be fetched: a wrong name is told at once.
+        load_named("tool", settings.tool_call_parser)
+        load_named("reasoning", settings.reasoning_parser)
         self.model = ServedModel.load(
             settings.model,
             revision=settings.revision,
             names=settings.served_model_name,
             max_model_len=settings.max_model_len,
         )
+        template = settings.chat_template
+        tool_parser = choose_for(self.model, "tool", settings.tool_call_parser, template)
+        reasoning_parser = choose_for(self.model, "reasoning", settings.reasoning_parser, template)
         limits = Limits(self.model.max_model_len, self.model.vocab_size, settings.max_choices, settings.max_logprobs)
         deployment = Deployment(
             model=self.model,
@@ -86,7 +90,11 @@ class Services:
         )
         parsers = [parser for parser in (tool_parser, reasoning_parser) if parser is not None]
         self.metrics = Metrics(parsers, shared_metrics())
-        self._meter = Meter(self.metrics, settings.tool_call_parser, settings.reasoning_parser)
+        self._names = (
+            None if tool_parser is None else tool_parser.name,
+            None if reasoning_parser is None else reasoning_parser.name,
+        )
+        self._meter = Meter(self.metrics, *self._names)
         self._chat = ChatDerenderer(deployment)
         self._completions = CompletionDerenderer(deployment)
         self._responses = ResponsesDerenderer(deployment)
@@ -95,7 +103,7 @@ class Services:
         self._renderer = Renderer(
             self.model,
             pipeline=Pipeline(tool_parser, reasoning_parser),
-            chat_template=settings.chat_template,
+            chat_template=template,
             content_format=settings.chat_template_content_format,
             default_template_kwargs=settings.default_chat_template_kwargs,
             trust_request_templates=settings.trust_request_chat_template,
@@ -105,11 +113,12 @@ class Services:
     def summary(self) -> str:
         """One line for the log: what is served, and with what."""
         settings, model = self.settings, self.model
+        tool_parser, reasoning_parser = self._names
         auto = ", auto tool choice" if settings.enable_auto_tool_choice else ""
         return (
             f"derender {self.version} serves {model.name} (vocabulary {model.vocab_size}, "
-            f"tool parser {settings.tool_call_parser or 'none'}{auto}, "
-            f"reasoning parser {settings.reasoning_parser or 'none'}, max_model_len {model.max_model_len})"
+            f"tool parser {tool_parser or 'none'}{auto}, "
+            f"reasoning parser {reasoning_parser or 'none'}, max_model_len {model.max_model_len})"
         )
 
     def derender_chat(self, body: bytes) -> bytes:
@@ -217,7 +226,3 @@ def _encode(body: Mapping[str, Any]) -> bytes:
         return encoder.encode(body)
     except RecursionError as error:  # what is passed through may have been just flat enough to be read
         raise InputError("the body is nested too deeply") from error
-
-
-def _parser(slot: Any, name: str | None) -> Parser | None:
-    return load_parser(slot, name) if name else None

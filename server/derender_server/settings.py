@@ -47,8 +47,12 @@ class Settings(BaseModel):
     api_key: tuple[str, ...] = Field(
         (), repr=False, description="Key that clients must send as bearer token; may be given several times."
     )
-    tool_call_parser: str | None = Field(None, description="Tool parser; see `derender parsers`.")
-    reasoning_parser: str | None = Field(None, description="Reasoning parser; see `derender parsers`.")
+    tool_call_parser: str | None = Field(
+        None, description="Tool parser; see `derender parsers`. `auto`: chosen by the model's files."
+    )
+    reasoning_parser: str | None = Field(
+        None, description="Reasoning parser; see `derender parsers`. `auto`: chosen by the model's files."
+    )
     enable_auto_tool_choice: bool = Field(False, description='Run the tool parser with tool_choice "auto" too.')
     stream_tool_calls: Literal["arguments", "whole"] = Field(
         "arguments", description="Stream calls as they come, or each when it is complete."

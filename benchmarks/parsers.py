@@ -89,8 +89,8 @@ def _text(parser: Parser | None, tokens: int) -> str:
 def run(model: Model, *, quick: bool = False) -> Report:
     """Measure, print and return it."""
     report = Report("parsers", model.name)
-    _whole(report, model, 2000 if quick else 30_000, 3 if quick else 15)
-    _by_token(report, model, 300 if quick else 3000, 3 if quick else 15)
+    _whole(report, model, 1000 if quick else 30_000, 1 if quick else 9)
+    _by_token(report, model, 100 if quick else 1000, 1 if quick else 9)
     _worst(report, model, 1 if quick else 10)
     return report
 

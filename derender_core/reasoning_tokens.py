@@ -39,7 +39,7 @@ class ReasoningTokens:
     def count(self, spans: Sequence[Span]) -> None:
         """Stretches of text were understood."""
         tokens = self._tokens
-        ends = list(accumulate(map(abs, tokens)))
+        ends = list(accumulate([abs(tokens[0]), *tokens[1:]])) if tokens else []  # only the first may be negative
         at = position = 0
         for inside, characters in spans:
             if not characters or at == len(tokens):

@@ -186,7 +186,7 @@ class Machine(_Turn):
                 break
             match = patterns.whole.search(buffer, match.start() + 1)
         if match:
-            longer = match[0] in patterns.nested and not (by_token or self.final)
+            longer = match[0] in patterns.nested and not self.final and (not by_token or match[0] in self.text_markers)
             undecided = longer and patterns.partial.match(buffer, match.start())
             return match.start() - self._at, None if undecided else match[0]
         if by_token:

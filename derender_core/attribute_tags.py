@@ -1,4 +1,4 @@
-"""``AttributeTagMachine``: tags with attributes, such as ``<invoke name="f"><parameter name="k">v</parameter></invoke>``."""
+"""``AttributeTagMachine``: tags with attributes, such as ``<invoke name="f"><parameter name="k">v</parameter>``."""
 
 from __future__ import annotations
 

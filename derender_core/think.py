@@ -328,7 +328,7 @@ class ThinkMachine(Machine):
         return NEED_DATA
 
     def _opener_in_answer(self, opener: str) -> None:
-        if self.reopens:
+        if self.reopens and not self.quoted:
             self._flush()
             self._drop(len(opener))
             self.phase = "reasoning"

@@ -1,7 +1,7 @@
 """``PythonListMachine``: as ``ListCallMachine``, for models that also write their calls in Python.
 
     calls := "[" call ("," call)* [","] "]"        a list: one unit, all of it are calls, or it is text
-           | (call | object) (blank (call | object))*        calls by themselves, one a line
+           | (call | object) (blank (call | object))*     calls by themselves, one a line
     call  := name "(" [key "=" value ("," key "=" value)*] ")"
 
 A call of a list counts when the list is complete, one by itself when its parenthesis is closed. Without an opener only
@@ -86,7 +86,7 @@ class PythonListMachine(ListCallMachine):
         found = _HEAD.match(self.buffer, start, start + MAX_HEAD)
         name, blank, parenthesis = found.group("name", "blank", "next") if found else ("", "", "")
         end = (found.end() if found else start) - self._at
-        if parenthesis and self.callable(name):
+        if parenthesis and self.callable(name) and (self.marked or not blank):  # prose may go on in parentheses
             self.name, self.lexed = name, ""
             if self.look() == "[":
                 self.phase = "python"
@@ -112,8 +112,8 @@ class PythonListMachine(ListCallMachine):
         return start in names if whole else any(name.startswith(start) for name in names)
 
     def _no_call(self) -> None:
-        """No call stands where one might: behind calls that have no closer, the list is over."""
-        if self.good and not (self.listed or self.closers):
+        """No call stands where one might: behind calls by themselves it is text, as it stands."""
+        if self.good and not self.listed:
             self.ahead = 0
             self._end_list()
         else:
@@ -176,7 +176,7 @@ class PythonListMachine(ListCallMachine):
         """Another call by itself, or what stands behind the list."""
         if not self.lines or self.listed:
             return super().read_tail()
-        char = self.skip_blank()
+        char = self.skip_blank("," if self.marked and self.closers else "")
         if char == "" and not self.final:
             return NEED_DATA
         if _begins_name(char) and (self.marked or self.good):

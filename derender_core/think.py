@@ -405,4 +405,6 @@ class ThinkMachine(Machine):
         scan = state.get("scan", "")
         if not check_scan_state(scan) if scan else state.get("phase") == "json":
             return "field 'scan' is no state of the scanner"
+        if not cls.answer_opener and (state.get("wrapped") or state.get("phase") in ("wrapping", "unwrapped")):
+            return "field 'wrapped': answers of this family have no tags of their own"
         return None

@@ -153,7 +153,7 @@ def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[object
 
 
 def interleave(things: Mapping[str, Callable[[], object]], rounds: int, calls: int = 1) -> dict[str, Sample]:
-    """Time several things in turn, so that all of them see the same machine.
+    """Time several things in turn, so that all of them see the same machine. Each is called once before.
 
     Args:
         things: what to call, by name.
@@ -162,6 +162,8 @@ def interleave(things: Mapping[str, Callable[[], object]], rounds: int, calls: i
     """
     clock = time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in things}
+    for call in things.values():
+        call()
     for _ in range(rounds):
         for name, call in things.items():
             begun = clock()

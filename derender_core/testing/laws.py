@@ -5,7 +5,8 @@
 3. ``state_survives_json``: carrying the state through JSON at every step changes nothing.
 4. ``state_is_not_changed``: the state handed in is left alone, and the same delta on it gives the same step again.
 5. ``never_raises``: whatever the output, in both ways of streaming calls.
-6. ``no_text_is_lost``: prose comes back unchanged, and nothing comes out that was not in the output, in its order.
+6. ``no_text_is_lost``: prose comes back unchanged, and no content or reasoning comes out that was not in the output, in
+   its order. Between the two the order is free: text whose fate is open waits while later reasoning goes out.
 7. ``state_is_bounded``: by the longest unfinished unit; it does not grow with the output.
 8. ``events_are_well_formed``: Start, Arguments, End, in this order; indexes 0, 1, 2, ...; arguments are JSON objects.
 
@@ -184,7 +185,7 @@ def never_raises(parser: Parses, sample: Sample) -> None:
 
 
 def no_text_is_lost(parser: Parses, sample: Sample) -> None:
-    """Prose comes back unchanged; of any other output, all text that comes out was in it, in its order.
+    """Prose comes back unchanged; of any other output, all content was in it, in its order, and so was all reasoning.
 
     In front of an answer that is left whole, the marker may be given back with which the prompt opened reasoning.
 
@@ -199,12 +200,12 @@ def no_text_is_lost(parser: Parses, sample: Sample) -> None:
         )
     for context in (sample.context, sample.arguments_context):
         trace = feed(parser, cut_char(sample.output), context)
-        at = 0
+        places: dict[type[Event], int] = {Text: 0, Reasoning: 0}
         for event in _own(trace.events, sample.output.text, parser, sample):
             if not isinstance(event, (Text, Reasoning)):
                 continue
             for char in event.text:
-                at = sample.output.text.find(char, at) + 1
+                at = places[type(event)] = sample.output.text.find(char, places[type(event)]) + 1
                 if not at:
                     raise Failed(f"this is not in the output, or not in this order: {event!r}\n{trace.report()}")
 

@@ -121,8 +121,12 @@ def structural_tag(
 
 
 def _families(name: str, block: str, *types: str) -> list[ModelFamily]:
-    """These models come without a chat template; others may have written one for them."""
-    return [ModelFamily((name,), template=(block,)), ModelFamily((name,), types=types, untemplated=True)]
+    """These models come without a chat template; others have written some for them, with the bar in a variable."""
+    absent = tuple(other for other in ("function_calls>", "tool_calls>", " calls>") if other != block)
+    return [
+        ModelFamily((name,), template=("｜DSML｜", block), absent=absent),
+        ModelFamily((name,), types=types, untemplated=True),
+    ]
 
 
 def _plugin(bar: str, block: str, style: str, families: Sequence[ModelFamily]) -> MachinePlugin:
@@ -135,9 +139,9 @@ def _plugin(bar: str, block: str, style: str, families: Sequence[ModelFamily]) -
     )
 
 
-V32 = _families("DeepSeek V3.2", "｜DSML｜function_calls", "deepseek_v32")
-V4 = _families("DeepSeek V4", "｜DSML｜tool_calls", "deepseek_v4")
-V41 = _families("DeepSeek V4.1", "｜DSML｜ calls", "deepseek_v4_1", "deepseek_v41")
+V32 = _families("DeepSeek V3.2", "function_calls>", "deepseek_v32")
+V4 = _families("DeepSeek V4", "tool_calls>", "deepseek_v4")
+V41 = _families("DeepSeek V4.1", " calls>", "deepseek_v4_1", "deepseek_v41")
 
 v32 = _plugin("｜DSML｜", "function_calls", "deepseek_xml", V32)
 v4 = _plugin("｜DSML｜", "tool_calls", "deepseek_xml", V4)

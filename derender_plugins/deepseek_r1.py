@@ -27,7 +27,7 @@ plugin = MachinePlugin(
         ModelFamily(
             ("DeepSeek R1 and its distillations",),
             template=("<｜Assistant｜>", "</think>"),
-            absent=("thinking", "｜DSML｜"),
+            absent=("set thinking", "｜DSML｜"),
         ),
     ],
 )

@@ -33,10 +33,10 @@ plugin = MachinePlugin(
     families=[
         ModelFamily(
             ("DeepSeek V3.1", "DeepSeek V3.2-Exp"),
-            template=("<｜Assistant｜>", "</think>", "thinking"),
+            template=("<｜Assistant｜>", "</think>", "set thinking"),
             absent=("｜DSML｜",),
         ),
-        ModelFamily(("DeepSeek V3.2",), template=("｜DSML｜function_calls",)),
+        ModelFamily(("DeepSeek V3.2",), template=("｜DSML｜", "function_calls>")),
         ModelFamily(("DeepSeek V3.2",), types=("deepseek_v32",), untemplated=True),
     ],
 )

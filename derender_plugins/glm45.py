@@ -68,6 +68,7 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 FAMILIES = ("GLM-4.5", "GLM-4.6", "GLM-4.7", "GLM-5")
+RELATIVES = ("Ling 3", "Laguna")
 
 plugin = MachinePlugin(
     Glm45,
@@ -75,7 +76,7 @@ plugin = MachinePlugin(
     tool_call_openers=(OPENER,),
     structural_tag=structural_tag,
     families=[
-        ModelFamily(FAMILIES, template=(OPENER, KEY), absent=("<tool_sep>",)),
+        ModelFamily((*FAMILIES, *RELATIVES), template=(OPENER, KEY), absent=("<tool_sep>",)),
     ],
 )
 reasoning = MachinePlugin(

@@ -84,7 +84,9 @@ plugin = MachinePlugin(
     tool_call_openers=MARKERS,
     structural_tag=structural_tag,
     families=[
-        ModelFamily(("Granite 3.0 to 3.3",), template=("<|start_of_role|>", MARKERS[0])),
+        ModelFamily(
+            ("Granite 3.0", "Granite 3.1", "Granite 3.2", "Granite 3.3"), template=("<|start_of_role|>", MARKERS[0])
+        ),
     ],
 )
 functions = MachinePlugin(

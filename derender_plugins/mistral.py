@@ -158,7 +158,7 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 
 
 FAMILIES = ("Mistral", "Mixtral", "Codestral", "Devstral", "Magistral", "Ministral")
-THINKING_FAMILIES = ("Magistral", "Ministral 3 Reasoning")
+THINKING_FAMILIES = ("Magistral", "Ministral")
 
 plugin = MachinePlugin(
     Mistral,

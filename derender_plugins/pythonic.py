@@ -163,7 +163,7 @@ class Llama4Pythonic(Pythonic):
 plugin = MachinePlugin(
     Pythonic,
     families=[
-        ModelFamily(("models whose template asks for a Python list",), template=("[func_name1(",), absent=(HEADER,)),
+        ModelFamily(("Llama 3.2 (Python calls)",), template=("[func_name1(",), absent=(HEADER,)),
     ],
 )
 llama4 = MachinePlugin(

@@ -48,12 +48,13 @@ PASSING = re.compile(r'("(?:created|created_at|t)": ?)\d{9,}')
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A parser of this distribution: the names it has in a slot, and the module that it comes from."""
+    """A parser of this distribution: the names it has in a slot, its module, and the models that it declares."""
 
     slot: str
     names: tuple[str, ...]
     module: str
     description: str
+    models: tuple[str, ...]
 
     @property
     def page(self) -> Path:
@@ -71,7 +72,9 @@ def built_ins() -> list[BuiltIn]:
         for value, same in sorted(names.items(), key=lambda item: item[1]):
             module = value.split(":")[0].rpartition(".")[2]
             same.sort(key=lambda name: (not module.startswith(name), name))
-            found.append(BuiltIn(slot, tuple(same), module, load_parser(slot, same[0]).description))
+            parser = load_parser(slot, same[0])
+            models = dict.fromkeys(name for family in getattr(parser.plugin, "families", ()) for name in family.names)
+            found.append(BuiltIn(slot, tuple(same), module, parser.description, tuple(models)))
     return sorted(found, key=lambda one: (one.slot != "tool", one.names))
 
 
@@ -83,6 +86,18 @@ def parsers_table(file: Path) -> Iterator[str]:
         names = ", ".join(f"`{name}`" for name in one.names)
         link = one.page.relative_to(file.parent).as_posix()
         yield f"| {one.slot} | {names} | {_escape(one.description)} | [{one.page.stem}]({link}) |"
+
+
+def models_table(file: Path) -> Iterator[str]:  # noqa: ARG001
+    """The model families that the built-in parsers declare, with the flags for each."""
+    flags: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for one in built_ins():
+        for model in one.models:
+            flags[model][one.slot].append(f"`{one.names[0]}`")
+    yield "| models | `--tool-call-parser` | `--reasoning-parser` |"
+    yield "|---|---|---|"
+    for model, slots in sorted(flags.items(), key=lambda item: item[0].lower()):
+        yield f"| {model} | {' or '.join(slots['tool'])} | {' or '.join(slots['reasoning'])} |"
 
 
 def serve_flags() -> list[click.Option]:
@@ -110,7 +125,11 @@ def _escape(text: str) -> str:
     return re.sub(r"(</?\w+>)", r"`\1`", text).replace("|", "\\|")
 
 
-TABLES: dict[str, Callable[[Path], Iterator[str]]] = {"parsers": parsers_table, "flags": flags_table}
+TABLES: dict[str, Callable[[Path], Iterator[str]]] = {
+    "parsers": parsers_table,
+    "flags": flags_table,
+    "models": models_table,
+}
 
 
 # -- curls -------------------------------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def _directory(model: str, revision: str | None) -> Path:
         return DEMO_DIRECTORY
     if path.exists() or not REPO_ID.fullmatch(model):
         raise ModelLoadError(
-            f"cannot load model {model!r}: give a directory that holds a tokenizer, a Hugging Face repo id "
+            f"cannot load model {model!r}: give a directory that holds a tokenizer.json, a Hugging Face repo id "
             f"such as `Qwen/Qwen3-8B`, or `{DEMO_NAME}`"
         )
     try:

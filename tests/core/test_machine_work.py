@@ -14,7 +14,18 @@ from typing import Any
 
 import pytest
 
-from derender_core import Delta, Machine, ParseContext, Pipeline, Tool, fold_message, json_call, load_parser, think
+from derender_core import (
+    Delta,
+    Machine,
+    ParseContext,
+    Pipeline,
+    Tool,
+    fold_message,
+    json_call,
+    load_parser,
+    think,
+    think_answer,
+)
 
 TOOLS = (Tool("ping", {"type": "object"}),)
 SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -70,7 +81,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
     counter = Work()
     for name in ("peek", "take", "find"):
         monkeypatch.setattr(Machine, name, getattr(counter, name)(getattr(Machine, name)))
-    for module in (json_call, think):
+    for module in (json_call, think, think_answer):
         monkeypatch.setattr(module, "scan_json", counter.scan(module.scan_json))
     yield counter
     sys.setprofile(None)

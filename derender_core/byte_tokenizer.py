@@ -32,17 +32,34 @@ class AddedText(NamedTuple):
     special: bool
 
 
-class Encoded(NamedTuple):
+@dataclass(frozen=True)
+class Encoded:
     """An encoded text.
 
     Args:
         ids: the token ids.
-        offsets: for each id, where the characters that it has bytes of begin and end in the text. Ids that were added
-            have ``(0, 0)``.
+        text: the text.
+        lengths: for each id, how many bytes of the text it stands for; 0 for those that were added.
     """
 
     ids: list[int]
-    offsets: list[tuple[int, int]]
+    text: str
+    lengths: Callable[[], list[int]] = field(repr=False)
+
+    @cached_property
+    def offsets(self) -> list[tuple[int, int]]:
+        """For each id, where the characters that it has bytes of begin and end in the text; else ``(0, 0)``."""
+        lengths = self.lengths()
+        owner = range(len(self.text)) if self.text.isascii() else _owners(self.text)
+        return [
+            (owner[end - length], owner[end - 1] + 1) if length else (0, 0)
+            for length, end in zip(lengths, accumulate(lengths), strict=True)
+        ]
+
+
+def _owners(text: str) -> list[int]:
+    """For each byte of the text, which character it belongs to."""
+    return [at for at, char in enumerate(text) for _ in char.encode()]
 
 
 @dataclass(frozen=True)
@@ -87,10 +104,12 @@ class ByteTokenizer:
         """
         text.encode()
         ids = [token_id for piece in self._pieces(text) for token_id in piece]
-        offsets = self._offsets(text, ids)
-        if not add_special_tokens:
-            return Encoded(ids, offsets)
-        return Encoded([*self.prefix, *ids], [(0, 0)] * len(self.prefix) + offsets)
+        added = list(self.prefix) if add_special_tokens else []
+
+        def lengths() -> list[int]:
+            return [0] * len(added) + [len(self.token_bytes(token_id)) for token_id in ids]
+
+        return Encoded(added + ids, text, lengths)
 
     def _pieces(self, text: str) -> Iterator[list[int]]:
         at = 0
@@ -101,14 +120,6 @@ class ByteTokenizer:
             at = found.end()
         if at < len(text):
             yield self.encode_ordinary(text[at:])
-
-    def _offsets(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
-        ends = list(accumulate(len(self.token_bytes(token_id)) for token_id in ids))
-        if text.isascii():
-            return list(zip([0, *ends[:-1]], ends, strict=True)) if ids else []
-        owner = [at for at, char in enumerate(text) for _ in char.encode()]
-        spans = zip([0, *ends[:-1]], ends, strict=True) if ids else ()
-        return [(owner[start], owner[end - 1] + 1) if end > start else (0, 0) for start, end in spans]
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of an id; ``b""`` for one that is unknown."""

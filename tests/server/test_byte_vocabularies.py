@@ -156,7 +156,8 @@ def test_of_two_added_tokens_the_longer_is_found() -> None:
     added = {0: AddedText("<a>", True), 1: AddedText("<a>>", False)}
     tokenizer = ByteTokenizer([b"", b"", b"x"], added, lambda text: [2] * len(text), prefix=(0,))
     assert tokenizer.encode("x<a>>x<a>").ids == [2, 1, 2, 0]
-    assert tokenizer.encode("x", add_special_tokens=True) == ([0, 2], [(0, 0), (0, 1)])
+    encoded = tokenizer.encode("x", add_special_tokens=True)
+    assert (encoded.ids, encoded.offsets) == ([0, 2], [(0, 0), (0, 1)])
     assert tokenizer.decode([0, 1, 2]) == "<a>>x"
     assert tokenizer.decode([0, 1, 2], skip_special_tokens=False) == "<a><a>>x"
     assert (tokenizer.token_to_id("<a>"), tokenizer.token_to_id("x"), tokenizer.token_to_id("y")) == (0, 2, None)

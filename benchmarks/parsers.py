@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pluggy
 
@@ -109,7 +110,7 @@ def _whole(report: Report, model: Model, tokens: int, rounds: int) -> None:
         context = pipeline.open(CONTEXT, None)
         delta = Delta(text, final=True)
         got = interleave(
-            {"decode": lambda ids=ids: decode(ids), "parse": lambda p=pipeline, d=delta, c=context: p.extract(d, c)},
+            {"decode": partial(decode, ids), "parse": partial(pipeline.extract, delta, context)},
             rounds,
         )
         over = _ratio(got["parse"], got["decode"])
@@ -145,9 +146,9 @@ def _by_token(report: Report, model: Model, tokens: int, rounds: int) -> None:
             is_open = True if part.startswith((", answer", ", arguments")) else None
             context = replace(pipeline.open(CONTEXT, None), reasoning_open=is_open)
             deltas = [Delta(model.tokenizer.token_text(token_id)) for token_id in model.tokenizer.encode(output)]
-            things = {
-                "bare": lambda d=deltas: [bare() for _ in d],
-                "parse": lambda p=pipeline, d=deltas, c=context: _feed(p, d, c),
+            things: dict[str, Callable[[], object]] = {
+                "bare": partial(_repeat, bare, len(deltas)),
+                "parse": partial(_feed, pipeline, deltas, context),
             }
             got = interleave(things, rounds)
             over = _ratio(got["parse"], got["bare"])
@@ -158,6 +159,11 @@ def _by_token(report: Report, model: Model, tokens: int, rounds: int) -> None:
     heads = ("parser", "deltas", "us per delta", "bare hook calls")
     report.table("One token a delta", heads, rows)
     report.target(4, "one token through both slots / two bare pluggy calls, worst phase", of_pair, 4)
+
+
+def _repeat(call: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        call()
 
 
 def _feed(pipeline: Pipeline, deltas: list[Delta], context: ParseContext) -> None:

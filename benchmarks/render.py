@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks.client import Connection
 from benchmarks.report import Report, arguments, interleave, milliseconds, ratio
 from benchmarks.server import started
@@ -29,10 +31,10 @@ def run(model: Model, *, quick: bool = False, url: str | None = None) -> Report:
             text = model.tokenizer.decode(rendered.token_ids, skip_special_tokens=False)
             body = encode(chat)
             things = {
-                "render": lambda chat=chat: renderer.render_chat(chat),
-                "encode": lambda text=text: library.encode(text, add_special_tokens=False).ids,
-                "over HTTP": lambda body=body: connection.post(RENDER, body),
-                "raw no-op": lambda body=body: connection.post(RAW, body),
+                "render": partial(renderer.render_chat, chat),
+                "encode": partial(library.encode, text, add_special_tokens=False),
+                "over HTTP": partial(connection.post, RENDER, body),
+                "raw no-op": partial(connection.post, RAW, body),
             }
             interleave(things, 2)
             got = interleave(things, 5 if quick else 25)
@@ -41,7 +43,7 @@ def run(model: Model, *, quick: bool = False, url: str | None = None) -> Report:
             rows.append([size, len(rendered.token_ids), *map(milliseconds, times), f"{over:.2f}"])
             if url:
                 with Connection(url) as other:
-                    there = interleave({"other": lambda b=body, o=other: o.post(RENDER, b)}, 5)["other"].median
+                    there = interleave({"other": partial(other.post, RENDER, body)}, 5)["other"].median
                 shown.append([size, milliseconds(got["over HTTP"].median), milliseconds(there)])
             if size == sizes[-1]:
                 report.target(7, f"render of {size} characters / Tokenizer.encode", over, 1.2)

@@ -40,6 +40,7 @@ def post(client, path, body, status=200):
     return answer.json()
 
 
+@pytest.mark.rule("1.5", "1.6")
 @pytest.mark.parametrize("api", ["responses", "messages"])
 def test_render_generate_derender(client, api):
     request = REQUESTS[api]

@@ -90,6 +90,7 @@ def streamed(api, pieces, finish_reason):
     return events
 
 
+@pytest.mark.rule("5.19")
 @pytest.mark.parametrize("api", ["responses", "messages"])
 @settings(max_examples=150)
 @given(texts=st.lists(PIECES, min_size=1, max_size=8), cuts=st.lists(st.integers(1, 9)), data=st.data())

@@ -33,21 +33,25 @@ def test_importing_the_package_loads_no_web_framework():
     assert done.stdout.split() == ["False", "False"]
 
 
+@pytest.mark.rule("1.10")
 @pytest.mark.parametrize("path", ["/health", "/ping"])
 def test_health_is_200_and_empty(client, path):
     answer = client.get(path)
     assert (answer.status_code, answer.content) == (200, b"")
 
 
+@pytest.mark.rule("1.10")
 def test_ping_takes_post_too(client):
     assert client.post("/ping").status_code == 200
 
 
+@pytest.mark.rule("1.10")
 def test_version_and_load(client):
     responses.VersionResponse.model_validate(client.get("/version").json())
     assert client.get("/load").json() == {"server_load": 0}
 
 
+@pytest.mark.rule("1.9")
 def test_models_lists_every_served_name():
     with TestClient(create_app(Settings(model="demo", served_model_name=("one", "two")))) as client:
         body = client.get("/v1/models").json()
@@ -57,6 +61,7 @@ def test_models_lists_every_served_name():
     assert all(card["max_model_len"] == 32768 for card in body["data"])
 
 
+@pytest.mark.rule("1.1", "1.3")
 def test_render_generate_derender_over_http(client):
     """The whole round: the demo is on with its parsers, its engine and automatic tool choice."""
     tool = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}}}
@@ -98,6 +103,7 @@ def test_what_render_says_of_the_request_is_enough_for_derender(client):
     assert answers[0][0]["message"]["tool_calls"]
 
 
+@pytest.mark.rule("1.3", "1.12")
 def test_a_streamed_chunk_is_answered_as_json(client):
     body = {
         "stream": True,
@@ -120,6 +126,7 @@ def test_a_streamed_chunk_is_answered_as_json(client):
     assert chunk["choices"][0]["finish_reason"] == "stop"
 
 
+@pytest.mark.rule("1.2", "1.4")
 def test_completions_over_http(client):
     rendered = client.post("/v1/completions/render", json={"prompt": ["One", "Two"], "max_tokens": 4}).json()
     assert [one["request_id"][-2:] for one in rendered] == ["-0", "-1"]
@@ -135,6 +142,7 @@ def test_completions_over_http(client):
     assert checked_chunk.choices[0].text == "Hi"
 
 
+@pytest.mark.rule("1.8")
 def test_tokenize_and_detokenize(client):
     body = client.post("/tokenize", json={"prompt": "Hello there", "return_token_strs": True}).json()
     responses.TokenizeResponse.model_validate(body)
@@ -145,6 +153,7 @@ def test_tokenize_and_detokenize(client):
     assert chat["count"] > 1
 
 
+@pytest.mark.rule("3.2")
 def test_the_request_id_header_names_the_request(client):
     request = {"messages": [{"role": "user", "content": "hi"}]}
     rendered = client.post("/v1/chat/completions/render", json=request, headers={"X-Request-Id": "abc"}).json()
@@ -176,6 +185,7 @@ def test_the_engine_is_mounted_for_the_demo_only(small_model):
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("2.12")
 def test_with_api_keys_every_route_but_health_needs_one():
     with TestClient(create_app(Settings(model="demo", api_key=("one", "two")))) as client:
         for path in ("/v1/models", "/version", "/load", "/ping", "/openapi.json", "/docs"):

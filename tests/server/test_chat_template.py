@@ -55,6 +55,7 @@ def test_raise_exception_gives_the_templates_own_words() -> None:
     assert isinstance(info.value, InputError)
 
 
+@pytest.mark.rule("8.7")
 @pytest.mark.parametrize(
     "source",
     [
@@ -90,6 +91,7 @@ def test_what_a_template_may_not_do_is_a_template_error(source: str) -> None:
     assert messages == [{"role": "user"}]
 
 
+@pytest.mark.rule("8.7")
 @pytest.mark.parametrize(
     "source",
     [

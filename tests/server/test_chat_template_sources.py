@@ -82,6 +82,7 @@ def test_an_invalid_template_fails_at_start() -> None:
         ChatTemplates({"default": "{% for %}"})
 
 
+@pytest.mark.rule("8.8")
 def test_a_requests_own_template_needs_trust() -> None:
     own = request(chat_template="own {{ messages[0].content }}")
     with pytest.raises(InputError, match="--trust-request-chat-template") as info:

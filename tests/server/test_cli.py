@@ -80,6 +80,7 @@ def test_flags_become_settings(served):
     )
 
 
+@pytest.mark.rule("7.4")
 def test_every_setting_has_a_flag_and_a_variable():
     text = run("serve", "--help").output
     for name in Settings.model_fields.keys() - {"model"}:
@@ -87,6 +88,7 @@ def test_every_setting_has_a_flag_and_a_variable():
         assert f"DERENDER_{name.upper()}" in re.sub(r"\s+", "", text)
 
 
+@pytest.mark.rule("7.4")
 def test_variables_stand_in_for_flags_and_flags_go_first(served):
     env = {
         "DERENDER_MODEL": "m",
@@ -119,6 +121,7 @@ def test_a_wrong_flag_is_named(served, arguments, named):
     assert not served
 
 
+@pytest.mark.rule("7.6")
 def test_a_tool_parser_without_auto_tool_choice_warns(served, caplog):
     with caplog.at_level(logging.WARNING, logger="derender"):
         run("serve", "m", "--tool-call-parser", "hermes")
@@ -133,6 +136,7 @@ def test_a_tool_parser_without_auto_tool_choice_warns(served, caplog):
 # -- real processes ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("7.5")
 def test_an_unknown_parser_ends_the_start_with_the_nearest_name():
     done = subprocess.run([*COMMAND, "serve", "demo", "--tool-call-parser", "hermse"], capture_output=True, text=True)
     assert done.returncode == 1
@@ -169,6 +173,7 @@ class Running:
         return code
 
 
+@pytest.mark.rule("7.3")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_logs_one_line_serves_and_stops(number):
     running = Running("--port", "0")

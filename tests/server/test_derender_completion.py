@@ -31,12 +31,14 @@ def refused(t, **body):
     return error.value
 
 
+@pytest.mark.rule("4.11")
 def test_completions_run_no_parser(t):
     body = t.derenderer.derender_completion({"generate_responses": [response(t, f"<think>a</think>{t.call}{END}")]})
     assert body["choices"][0]["text"] == f"<think>a</think>{t.call}"
     assert body["choices"][0]["finish_reason"] == "stop"
 
 
+@pytest.mark.rule("4.14")
 def test_the_body_carries_all_fields_of_the_protocol(t):
     body = t.derenderer.derender_completion({"generate_responses": [response(t, "Hi")], "prompt_tokens": [3]})
     assert isinstance(body.pop("created"), int)
@@ -60,6 +62,7 @@ def test_the_body_carries_all_fields_of_the_protocol(t):
     }
 
 
+@pytest.mark.rule("4.14")
 def test_choices_are_numbered_over_all_responses_and_usage_is_summed(t):
     body = t.derenderer.derender_completion(
         {
@@ -84,12 +87,14 @@ def test_no_responses_are_refused(t):
     assert refused(t, generate_responses=[]).param == "generate_responses"
 
 
+@pytest.mark.rule("4.10")
 @pytest.mark.parametrize("name", ["prompt_tokens", "prompt_token_ids"])
 def test_lists_of_another_length_than_the_responses_are_refused(t, name):
     given = {"prompt_tokens": [1], "prompt_token_ids": [[65]]}[name]
     assert refused(t, generate_responses=[response(t, "a"), response(t, "b")], **{name: given}).param == name
 
 
+@pytest.mark.rule("4.2")
 def test_limits_hold_for_every_response(t):
     error = refused(t, generate_responses=[response(t, "a"), {"choices": [{"token_ids": [999]}]}])
     assert error.param == "generate_responses.1.choices.0.token_ids.0"
@@ -97,6 +102,7 @@ def test_limits_hold_for_every_response(t):
     assert error.param == "prompt_token_ids.0.1"
 
 
+@pytest.mark.rule("4.15")
 def test_transfer_params_that_disagree_are_null_and_logged(t, caplog):
     same = [response(t, "a", kv_transfer_params={"x": 1}), response(t, "b", kv_transfer_params={"x": 1})]
     assert t.derenderer.derender_completion({"generate_responses": same})["kv_transfer_params"] == {"x": 1}
@@ -106,6 +112,7 @@ def test_transfer_params_that_disagree_are_null_and_logged(t, caplog):
     assert "disagree" in caplog.text
 
 
+@pytest.mark.rule("4.12")
 def test_what_affects_the_text_is_read_from_the_completion_request(t):
     def text(output, **request):
         body = {"generate_responses": [response(t, output)], "completion_request": {"prompt": 5, **request}}
@@ -165,6 +172,7 @@ def test_a_completion_stream_ends_with_usage(t):
     assert chunk["usage"] == {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6}
 
 
+@pytest.mark.rule("5.14")
 def test_completion_streams_take_the_replay_form(t):
     body = {
         "stream": True,

@@ -89,6 +89,7 @@ def test_twin_and_model_refuse_the_same_fields(model):
                 assert plain(decode_body(encoded, model)) == expected
 
 
+@pytest.mark.rule("1.13", "2.11")
 def test_stream_selects_the_shape_and_the_errors_are_of_that_shape_only():
     def wrong(body):
         with pytest.raises(InputError) as error:
@@ -103,6 +104,7 @@ def test_stream_selects_the_shape_and_the_errors_are_of_that_shape_only():
     assert wrong(b'{"stream": true, "generate_response": 5, "generate_chunk": 5}') == "generate_chunk"
 
 
+@pytest.mark.rule("2.10")
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -125,6 +127,7 @@ def test_the_first_wrong_field_is_named_by_its_dotted_path(body, param):
     assert error.value.param == param
 
 
+@pytest.mark.rule("8.4")
 @pytest.mark.parametrize(
     "body",
     [
@@ -149,6 +152,7 @@ def test_what_is_not_json_is_refused(body):
             decode(body)
 
 
+@pytest.mark.rule("8.4")
 def test_huge_integers_reach_the_range_check_and_nothing_breaks(talk):
     t = talk(None, None)
     body = msgspec.json.encode({"generate_response": {"choices": [{"index": 10**40, "token_ids": [10**40]}]}})
@@ -156,6 +160,7 @@ def test_huge_integers_reach_the_range_check_and_nothing_breaks(talk):
         t.derenderer.derender_chat(decode_body(body, derender.DerenderChatRequest))
 
 
+@pytest.mark.rule("8.5")
 def test_a_name_that_is_given_twice_is_refused():
     body = b'{"model": "a", "model": "b", "generate_response": {"choices": []}}'
     with pytest.raises(InputError, match="model is given twice") as caught:

@@ -30,18 +30,21 @@ def names(message):
     return [call["function"]["name"] for call in message.get("tool_calls", [])]
 
 
+@pytest.mark.rule("6.1")
 def test_special_tokens_that_no_parser_declares_do_not_leak(talk):
     t = talk()
     message, _ = both(t, "<|im_start|>Hello</s> there<|im_end|>")
     assert message["content"] == "Hello there"
 
 
+@pytest.mark.rule("6.1")
 def test_skip_special_tokens_false_shows_them(talk):
     t = talk()
     message, _ = both(t, "Hello</s> there<|im_end|>", t.request(skip_special_tokens=False))
     assert message["content"] == "Hello</s> there"
 
 
+@pytest.mark.rule("6.2")
 def test_a_tool_marker_inside_open_reasoning_is_reasoning(talk):
     t = talk()
     message, finish = both(t, f"<think>\nI could write {t.call} here\n</think>\n\nNo.")
@@ -51,6 +54,7 @@ def test_a_tool_marker_inside_open_reasoning_is_reasoning(talk):
     assert finish == "stop"
 
 
+@pytest.mark.rule("6.3")
 @pytest.mark.parametrize(
     ("prompt", "reasoning", "content"),
     [
@@ -65,6 +69,7 @@ def test_the_last_reasoning_marker_of_the_prompt_decides(talk, prompt, reasoning
     assert (message["reasoning"], message["content"]) == (reasoning, content)
 
 
+@pytest.mark.rule("6.13")
 def test_chat_template_kwargs_reach_the_parsers(talk):
     t = talk(None, "deepseek_v3")
     thinking = t.derenderer.derender_chat(
@@ -87,6 +92,7 @@ def test_default_chat_template_kwargs_reach_the_parsers_under_those_of_the_reque
     assert plain["choices"][0]["message"]["content"] == "abc"
 
 
+@pytest.mark.rule("6.4")
 def test_without_tools_markup_is_content(talk):
     t = talk()
     message, finish = both(t, t.call, t.request(tools=None))
@@ -94,6 +100,7 @@ def test_without_tools_markup_is_content(talk):
     assert finish == "stop"
 
 
+@pytest.mark.rule("6.5")
 def test_tool_choice_none_drops_calls_and_keeps_the_text_around_them(talk):
     t = talk()
     message, finish = both(t, f"Before.\n{t.call}", t.request(tool_choice="none"))
@@ -102,6 +109,7 @@ def test_tool_choice_none_drops_calls_and_keeps_the_text_around_them(talk):
     assert finish == "stop"
 
 
+@pytest.mark.rule("6.6")
 def test_auto_runs_only_where_it_is_enabled(talk):
     on, off = talk(), talk(enable_auto_tool_choice=False)
     for choice in ({}, {"tool_choice": "auto"}):
@@ -111,12 +119,14 @@ def test_auto_runs_only_where_it_is_enabled(talk):
         assert finish == "stop"
 
 
+@pytest.mark.rule("6.7")
 @pytest.mark.parametrize("choice", ["required", NAMED])
 def test_a_forced_call_is_parsed_without_auto_tool_choice(talk, choice):
     t = talk(enable_auto_tool_choice=False)
     assert names(both(t, t.call, t.request(tool_choice=choice))[0]) == ["get_weather"]
 
 
+@pytest.mark.rule("6.8")
 @pytest.mark.parametrize("key", ["parameters", "arguments"])
 def test_required_reads_a_bare_json_list(talk, key):
     t = talk()
@@ -131,6 +141,7 @@ def test_required_reads_a_bare_json_list(talk, key):
     assert finish == "tool_calls"
 
 
+@pytest.mark.rule("6.8")
 def test_a_named_function_reads_a_bare_json_object_as_its_arguments(talk):
     t = talk()
     message, finish = both(t, '{"city": "Oslo"}', t.request(tool_choice=NAMED))
@@ -139,12 +150,14 @@ def test_a_named_function_reads_a_bare_json_object_as_its_arguments(talk):
     assert finish == "stop"
 
 
+@pytest.mark.rule("6.9")
 @pytest.mark.parametrize(("choice", "content"), [("required", ""), (NAMED, ""), ("auto", None)])
 def test_absent_content_is_null_and_empty_with_a_forced_call(talk, choice, content):
     t = talk()
     assert t.message(t.call, t.request(tool_choice=choice))["content"] == content
 
 
+@pytest.mark.rule("4.16")
 @pytest.mark.parametrize(
     ("engine", "choice", "output", "expected"),
     [
@@ -166,6 +179,7 @@ def test_finish_reason(talk, engine, choice, output, expected):
     assert bool(message.get("tool_calls")) == (output == "call")
 
 
+@pytest.mark.rule("4.17")
 def test_include_reasoning_false_withholds_reasoning_logprobs_and_ids(talk):
     t = talk()
     output = "<think>secret</think>Hi"
@@ -181,6 +195,7 @@ def test_include_reasoning_false_withholds_reasoning_logprobs_and_ids(talk):
     assert all("token_ids" not in answer["chunk"]["choices"][0] for answer in t.chunks(output, request))
 
 
+@pytest.mark.rule("4.18")
 def test_parallel_tool_calls_false_returns_the_first_call_only(talk):
     t = talk()
     second = t.call.replace("Oslo", "Rome")
@@ -189,6 +204,7 @@ def test_parallel_tool_calls_false_returns_the_first_call_only(talk):
     assert finish == "tool_calls"
 
 
+@pytest.mark.rule("4.19")
 @pytest.mark.parametrize(
     ("field", "keys"),
     [
@@ -206,6 +222,7 @@ def test_reasoning_field_names_the_field_in_messages_and_deltas(talk, field, key
     assert found == keys
 
 
+@pytest.mark.rule("6.11")
 def test_a_call_that_was_cut_is_not_returned_nor_shown_as_content(talk):
     t = talk()
     choice = t.chat(f"Hi\n{t.call[:-20]}", finish_reason="length")["choices"][0]
@@ -214,6 +231,7 @@ def test_a_call_that_was_cut_is_not_returned_nor_shown_as_content(talk):
     assert choice["finish_reason"] == "length"
 
 
+@pytest.mark.rule("6.12")
 def test_stream_tool_calls_whole_agrees_with_one_shot_for_cut_calls_too(talk):
     t = talk(stream_tool_calls="whole")
     message, finish = both(t, f"Hi\n{t.call[:-20]}", finish_reason="length")

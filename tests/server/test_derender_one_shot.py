@@ -10,6 +10,7 @@ from derender_server.model import UnknownModelError
 END = "<|im_end|>"
 
 
+@pytest.mark.rule("4.7")
 def test_a_message_has_content_reasoning_and_calls(talk):
     t = talk()
     body = t.chat(f"<think>\nhmm\n</think>\n\nLet me look.\n{t.call}{END}")
@@ -23,6 +24,7 @@ def test_a_message_has_content_reasoning_and_calls(talk):
     assert choice["finish_reason"] == "tool_calls"
 
 
+@pytest.mark.rule("4.13")
 def test_the_body_carries_all_fields_of_the_protocol(talk):
     t = talk()
     body = t.derenderer.derender_chat(
@@ -61,6 +63,7 @@ def test_the_body_carries_all_fields_of_the_protocol(talk):
     }
 
 
+@pytest.mark.rule("3.15")
 def test_a_missing_request_id_gets_a_fresh_one(talk):
     t = talk(None, None)
     bodies = [t.derenderer.derender_chat({"generate_response": {"choices": [{"token_ids": [65]}]}}) for _ in range(2)]
@@ -68,12 +71,14 @@ def test_a_missing_request_id_gets_a_fresh_one(talk):
     assert bodies[0]["id"] != bodies[1]["id"]
 
 
+@pytest.mark.rule("4.1")
 def test_a_model_that_is_not_served_is_refused_with_the_valid_names(talk):
     t = talk()
     with pytest.raises(UnknownModelError, match=f"Valid names: `{t.derenderer.model.name}`"):
         t.derenderer.derender_chat({"model": "gpt-2", "generate_response": {"choices": [{"token_ids": [65]}]}})
 
 
+@pytest.mark.rule("4.3")
 def test_a_parser_without_chat_request_is_refused(talk):
     for parsers in (("hermes", None), (None, "qwen3")):
         with pytest.raises(InputError, match="chat_request is required") as error:
@@ -88,6 +93,7 @@ def test_without_parsers_chat_request_may_be_missing(talk):
     assert "completion_tokens_details" not in body["usage"]
 
 
+@pytest.mark.rule("4.4")
 @pytest.mark.parametrize("token_ids", [None, []])
 def test_a_choice_without_tokens_is_refused_by_name(talk, token_ids):
     t = talk(None, None)
@@ -97,6 +103,7 @@ def test_a_choice_without_tokens_is_refused_by_name(talk, token_ids):
     assert error.value.param == "generate_response.choices.1.token_ids"
 
 
+@pytest.mark.rule("3.16")
 def test_output_that_is_text_already_is_refused(talk):
     t = talk(None, None)
     with pytest.raises(InputError) as error:
@@ -105,6 +112,7 @@ def test_output_that_is_text_already_is_refused(talk):
     t.derenderer.derender_chat({"generate_response": {"output_mode": "tokens", "choices": [{"token_ids": [65]}]}})
 
 
+@pytest.mark.rule("4.22")
 def test_each_choice_is_parsed_by_itself(talk):
     t = talk()
     body = t.derenderer.derender_chat(
@@ -136,6 +144,7 @@ def refused(t, body):
     return error.value
 
 
+@pytest.mark.rule("4.2")
 def test_more_choices_than_allowed_are_refused(small_model):
     from derender_server import Derenderer, ServedModel
     from derender_server.limits import Limits
@@ -147,6 +156,7 @@ def test_more_choices_than_allowed_are_refused(small_model):
     assert error.value.param == "generate_response.choices"
 
 
+@pytest.mark.rule("4.2")
 @pytest.mark.parametrize(
     ("response", "param"),
     [
@@ -164,6 +174,7 @@ def test_lists_longer_than_max_model_len_are_refused(talk, response, param):
     assert refused(t, {"generate_response": response}).param == param
 
 
+@pytest.mark.rule("4.2")
 def test_more_alternatives_than_allowed_are_refused(talk):
     t = talk(None, None)
     entry = {"token_id": 65, "logprob": -1.0, "top_logprobs": [{"token_id": 66, "logprob": -2.0}] * 21}
@@ -172,6 +183,7 @@ def test_more_alternatives_than_allowed_are_refused(talk):
     assert error.param == "generate_response.choices.0.logprobs.content.0.top_logprobs"
 
 
+@pytest.mark.rule("4.2")
 @pytest.mark.parametrize("wrong", [-1, 264, 10**30])
 def test_an_id_outside_the_vocabulary_is_named(talk, wrong):
     t = talk(None, None)
@@ -181,6 +193,7 @@ def test_an_id_outside_the_vocabulary_is_named(talk, wrong):
     assert str(wrong) in str(error)
 
 
+@pytest.mark.rule("4.2")
 def test_padding_rows_of_the_vocabulary_decode_to_nothing(talk):
     t = talk(None, None, model={"config": {"max_position_embeddings": 64, "vocab_size": 300}})
     assert t.message([*t.ids("a"), 290, *t.ids("b")])["content"] == "ab"
@@ -189,6 +202,7 @@ def test_padding_rows_of_the_vocabulary_decode_to_nothing(talk):
 # -- usage -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("4.8")
 def test_usage_counts_all_output_ids_with_the_stop_token(talk):
     t = talk()
     usage = t.chat(f"<think>ab</think>c{END}")["usage"]
@@ -197,6 +211,7 @@ def test_usage_counts_all_output_ids_with_the_stop_token(talk):
     assert usage["completion_tokens_details"] == {"reasoning_tokens": 2}
 
 
+@pytest.mark.rule("4.8")
 def test_reasoning_tokens_are_right_when_the_prompt_opened_the_block(talk):
     t = talk(None, "deepseek_r1")
     usage = t.chat("abc</think>4", prompt="x<think>\n")["usage"]
@@ -228,6 +243,7 @@ def test_return_token_ids_gives_all_ids_of_prompt_and_output(talk):
     assert body["prompt_token_ids"] == t.ids("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
 
 
+@pytest.mark.rule("4.9")
 def test_the_engines_prompt_ids_stand_in_for_those_of_the_request(talk):
     t = talk(None, "deepseek_r1")
     response = {"choices": [{"token_ids": t.ids("sum it</think>4")}], "prompt_token_ids": t.ids("<think>\n")}

@@ -28,6 +28,7 @@ def step(t, state, token_ids=(65,), **more):
     return t.derenderer.derender_chat_chunk({**body, **more})
 
 
+@pytest.mark.rule("5.12")
 def test_the_state_does_not_grow_with_the_output(talk):
     t = talk()
     for parsers in ((t, None), (talk(None, None), {})):
@@ -37,6 +38,7 @@ def test_the_state_does_not_grow_with_the_output(talk):
         assert sizes[-2] <= sizes[20] + 8, "only counters grow"
 
 
+@pytest.mark.rule("5.13")
 def test_a_state_of_other_parsers_is_refused_and_says_so(talk):
     made = talk("hermes", None).chunks("Hi")[-1]["stream_state"]
     with pytest.raises(StateError, match="other parsers") as error:
@@ -44,6 +46,7 @@ def test_a_state_of_other_parsers_is_refused_and_says_so(talk):
     assert error.value.param == "stream_state.p"
 
 
+@pytest.mark.rule("5.13")
 def test_a_state_of_another_version_is_refused_and_says_so(talk):
     t = talk()
     state = t.chunks("Hi")[-1]["stream_state"]
@@ -53,6 +56,7 @@ def test_a_state_of_another_version_is_refused_and_says_so(talk):
         assert error.value.param == "stream_state.v"
 
 
+@pytest.mark.rule("5.17")
 def test_size_comes_before_everything_else(talk):
     t = talk()
     with pytest.raises(StateError, match="bytes long"):
@@ -69,6 +73,7 @@ def test_the_fields_of_a_state_are_checked_by_name(talk):
         assert error.value.param == f"stream_state.{key}"
 
 
+@pytest.mark.rule("5.17")
 @pytest.mark.parametrize("output", [OUTPUT, "<think>\nopen", "é😀 text <tool_cal", "plain\n\n"])
 def test_no_tampering_with_a_state_raises_anything_but_an_input_error(talk, output):
     t = talk()
@@ -140,6 +145,7 @@ def small_derenderer():
 # -- signed states -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("5.18")
 def test_signed_states_go_round_and_forged_ones_do_not(talk):
     t = talk(state_secret="s3cret")
     output = OUTPUT
@@ -152,6 +158,7 @@ def test_signed_states_go_round_and_forged_ones_do_not(talk):
         assert error.value.param == "stream_state.sig"
 
 
+@pytest.mark.rule("5.18")
 def test_a_state_signed_with_another_secret_is_refused(talk):
     state = talk(state_secret="one").chunks("Hello")[2]["stream_state"]
     with pytest.raises(StateError, match="not signed"):
@@ -167,6 +174,7 @@ def test_where_states_are_signed_the_replay_form_is_refused(talk):
 # -- the replay form ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("5.14")
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_stream_begun_elsewhere_is_finished_here(talk, size):
     t = talk()
@@ -194,6 +202,7 @@ def test_a_stream_begun_elsewhere_is_finished_here(talk, size):
         assert "output_token_ids" not in first["stream_state"], "it goes on with the compact state"
 
 
+@pytest.mark.rule("5.16")
 def test_ids_that_were_given_to_calls_are_kept(talk):
     t = talk()
     ids = t.ids(t.call)
@@ -212,6 +221,7 @@ def test_ids_that_were_given_to_calls_are_kept(talk):
     assert call["id"] == "chatcmpl-tool-7"
 
 
+@pytest.mark.rule("5.16")
 def test_a_call_that_was_not_yet_streamed_is_streamed_here(talk):
     t = talk()
     ids = t.ids(t.call)
@@ -223,6 +233,7 @@ def test_a_call_that_was_not_yet_streamed_is_streamed_here(talk):
     assert last[-1]["chunk"]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+@pytest.mark.rule("5.15")
 @pytest.mark.parametrize(
     ("state", "key"),
     [

@@ -25,22 +25,27 @@ def ended(t, output, request=None, **choice):
     return found
 
 
+@pytest.mark.rule("4.5")
 def test_the_models_end_token_is_no_text_and_no_stop_reason(t):
     assert ended(t, f"Hi{END}") == ("Hi", None)
 
 
+@pytest.mark.rule("4.5")
 def test_another_end_token_of_the_model_is_reported(t):
     assert ended(t, "Hi</s>") == ("Hi", 257)
 
 
+@pytest.mark.rule("4.5")
 def test_the_stop_token_that_the_engine_reports_is_no_text(t):
     assert ended(t, "Hi!", stop_reason=t.ids("!")[0]) == ("Hi", t.ids("!")[0])
 
 
+@pytest.mark.rule("4.5")
 def test_a_stop_token_of_the_request_is_no_text(t):
     assert ended(t, "Hi!", {"stop_token_ids": t.ids("!")}) == ("Hi", t.ids("!")[0])
 
 
+@pytest.mark.rule("4.5")
 def test_a_stop_token_is_text_where_the_request_includes_it(t):
     request = {"stop_token_ids": t.ids("!"), "include_stop_str_in_output": True}
     assert ended(t, "Hi!", request) == ("Hi!", t.ids("!")[0])
@@ -54,6 +59,7 @@ def test_with_another_finish_reason_the_last_token_is_text(t):
     assert ended(t, "Hi!", {"stop_token_ids": t.ids("!")}, finish_reason="length") == ("Hi!", None)
 
 
+@pytest.mark.rule("4.5")
 def test_ignore_eos_makes_the_end_token_an_ordinary_token(t):
     request = {"ignore_eos": True, "skip_special_tokens": False}
     assert ended(t, f"Hi{END}", request) == (f"Hi{END}", None)
@@ -63,6 +69,7 @@ def test_an_end_token_is_left_out_with_skip_special_tokens_false_too(t):
     assert ended(t, f"Hi{END}", {"skip_special_tokens": False}) == ("Hi", None)
 
 
+@pytest.mark.rule("4.6")
 def test_the_stop_string_that_the_engine_reports_cuts_the_text(t):
     whole = t.chat("one\n\ntwo", {}, stop_reason="\n\n")["choices"][0]
     assert (whole["message"]["content"], whole["stop_reason"]) == ("one", "\n\n")
@@ -74,27 +81,33 @@ def test_a_stop_string_that_only_the_engine_knew_of_ends_the_last_chunk_of_a_str
     assert chunks[-1]["chunk"]["choices"][0]["stop_reason"] == "\n\n"
 
 
+@pytest.mark.rule("4.6")
 def test_a_stop_string_of_the_request_cuts_the_text_and_is_the_stop_reason(t):
     assert ended(t, "one STOP", {"stop": "STOP"}) == ("one ", "STOP")
 
 
+@pytest.mark.rule("4.6")
 def test_of_several_stop_strings_the_one_that_ends_first_counts(t):
     assert ended(t, "a--b##", {"stop": ["##", "--"]}) == ("a", "--")
 
 
+@pytest.mark.rule("4.6")
 def test_a_stop_string_is_kept_where_the_request_includes_it(t):
     request = {"stop": ["STOP"], "include_stop_str_in_output": True}
     assert ended(t, "one STOP", request) == ("one STOP", "STOP")
 
 
+@pytest.mark.rule("4.6")
 def test_a_stop_string_within_min_tokens_does_not_count(t):
     assert ended(t, "ab##cd##", {"stop": ["##"], "min_tokens": 5}) == ("ab##cd", "##")
 
 
+@pytest.mark.rule("5.10")
 def test_text_that_only_begins_like_a_stop_string_is_released(t):
     assert ended(t, "a STO b ST", {"stop": ["STOP"]}) == ("a STO b ST", None)
 
 
+@pytest.mark.rule("4.6")
 def test_a_stop_string_that_overlaps_itself_is_found(t):
     assert ended(t, "aaab", {"stop": ["aab"]}) == ("a", "aab")
 
@@ -104,16 +117,19 @@ def test_when_a_stop_token_ended_it_no_stop_string_is_looked_for(t):
     assert (body["message"]["content"], body["stop_reason"]) == ("a##b", None)
 
 
+@pytest.mark.rule("4.6")
 def test_with_length_no_stop_string_is_looked_for(t):
     body = t.chat("a##b", {"stop": ["##"]}, finish_reason="length")["choices"][0]
     assert (body["message"]["content"], body["stop_reason"], body["finish_reason"]) == ("a##b", None, "length")
 
 
+@pytest.mark.rule("5.10")
 def test_streaming_holds_back_what_may_be_a_stop_string_and_no_more(t):
     deltas = t.deltas("ab STOx", {"stop": ["STOP"]})
     assert [delta.get("content", "") for delta in deltas] == ["a", "b", " ", "", "", "", "STOx"]
 
 
+@pytest.mark.rule("5.10")
 def test_after_a_stop_string_a_stream_says_nothing_more(t):
     assert t.streamed("one##two", {"stop": ["##"]})["content"] == "one"
 
@@ -125,6 +141,7 @@ def test_the_wanted_part_of_the_last_token_is_streamed(talk):
     assert t.streamed(chunks, {"stop": ["\n"]}, stop_reason="\n")["content"] == "What color?"
 
 
+@pytest.mark.rule("4.6", "5.10")
 def test_stop_strings_inside_reasoning_and_calls_cut_there(talk):
     t = talk()
     message = t.message("<think>\nfirst ## second", t.request(stop=["##"]))

@@ -25,6 +25,7 @@ def chunk(*choices, **more):
     return {"generate_chunk": {"request_id": "chatcmpl-1", "choices": list(choices), **more}}
 
 
+@pytest.mark.rule("6.10")
 def test_a_stream_needs_no_memory_between_calls_and_folds_to_the_one_shot_message(talk):
     t = talk()
     output = f"<think>\nhmm\n</think>\n\nLet me look.\n{t.call}\n{t.call.replace('Oslo', 'Rome')}{END}"
@@ -33,6 +34,7 @@ def test_a_stream_needs_no_memory_between_calls_and_folds_to_the_one_shot_messag
         assert t.streamed(output, size=size) == whole
 
 
+@pytest.mark.rule("3.19", "5.1")
 def test_two_choices_in_a_chunk_are_refused(talk):
     t = talk()
     error = refused(t, chunk({"index": 0, "token_ids": [65]}, {"index": 1, "token_ids": [66]}))
@@ -40,6 +42,7 @@ def test_two_choices_in_a_chunk_are_refused(talk):
     assert "at most one choice per chunk" in str(error)
 
 
+@pytest.mark.rule("5.1")
 def test_interleaved_choices_with_a_state_each_do_not_mix(talk):
     t = talk()
     call, text = t.ids(f"{t.call}{END}"), t.ids("No tool needed here.")
@@ -61,6 +64,7 @@ def test_interleaved_choices_with_a_state_each_do_not_mix(talk):
     assert [sum("role" in delta for delta in one) for one in deltas] == [1, 1], "each choice has its role"
 
 
+@pytest.mark.rule("5.2")
 @pytest.mark.parametrize("parsers", [("hermes", None), (None, "qwen3")])
 def test_a_parser_needs_chat_request_on_every_call(talk, parsers):
     t = talk(*parsers)
@@ -71,6 +75,7 @@ def test_a_parser_needs_chat_request_on_every_call(talk, parsers):
         assert error.param == "chat_request"
 
 
+@pytest.mark.rule("5.2")
 @pytest.mark.parametrize("parsers", [("hermes", None), (None, "qwen3")])
 def test_a_parser_needs_the_prompt_on_the_first_call_and_not_later(talk, parsers):
     t = talk(*parsers)
@@ -88,6 +93,7 @@ def test_without_parsers_neither_is_needed(talk):
     assert answer["chunk"]["choices"][0]["delta"] == {"role": "assistant", "content": t.tokenizer.token_text(65)}
 
 
+@pytest.mark.rule("5.3")
 def test_the_role_goes_out_once_with_the_first_choice_and_not_with_usage(talk):
     t = talk()
     usage = step(t, {**chunk(usage={"prompt_tokens": 3}), "prompt_token_ids": t.ids("x")})
@@ -99,6 +105,7 @@ def test_the_role_goes_out_once_with_the_first_choice_and_not_with_usage(talk):
     assert second["chunk"]["choices"][0]["delta"] == {}
 
 
+@pytest.mark.rule("5.4")
 def test_a_chunk_with_a_finish_reason_and_no_tokens_flushes_what_is_held_back(talk):
     t = talk()
     text = t.chunks(f"{t.ids}"[:0] or "a <tool", size=100, finish_reason=None)
@@ -109,6 +116,7 @@ def test_a_chunk_with_a_finish_reason_and_no_tokens_flushes_what_is_held_back(ta
     assert last["chunk"]["choices"][0]["finish_reason"] == "stop"
 
 
+@pytest.mark.rule("3.19", "5.5")
 def test_a_usage_only_chunk_has_no_choices_and_the_counts(talk):
     t = talk()
     answers = t.chunks(f"<think>ab</think>Hi{END}")
@@ -138,6 +146,7 @@ def test_usage_may_come_with_every_chunk(talk):
     assert "usage" not in t.chunks("Hi")[0]["chunk"]
 
 
+@pytest.mark.rule("5.6")
 def test_the_first_delta_of_a_call_names_it_and_later_ones_have_fragments_only(talk):
     t = talk()
     deltas = [delta for delta in t.deltas(f"{t.call}{END}") if "tool_calls" in delta]
@@ -160,6 +169,7 @@ def test_stream_tool_calls_whole_sends_each_call_at_once(talk):
     assert delta["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Oslo"}'}
 
 
+@pytest.mark.rule("5.6")
 def test_calls_that_come_in_one_chunk_have_an_entry_each(talk):
     t = talk()
     (delta,) = t.deltas(f"{t.call}\n{t.call}{END}", size=1000)
@@ -167,6 +177,7 @@ def test_calls_that_come_in_one_chunk_have_an_entry_each(talk):
     assert delta["tool_calls"][0]["id"] != delta["tool_calls"][1]["id"]
 
 
+@pytest.mark.rule("5.6")
 def test_a_retried_chunk_gets_the_same_answer_to_the_byte(talk):
     t = talk()
     answers = t.chunks(t.call)
@@ -184,18 +195,21 @@ def test_call_ids_are_call_and_24_alphanumerics(talk):
     assert (prefix, len(rest), rest.isalnum()) == ("call", 24, True)
 
 
+@pytest.mark.rule("5.7")
 def test_a_chunk_that_yields_nothing_answers_an_empty_delta(talk):
     t = talk()
     assert t.deltas("<think>")[0] == {"role": "assistant"}
     assert t.deltas("a<tool_call>")[1] == {}
 
 
+@pytest.mark.rule("5.8")
 def test_characters_that_straddle_chunks_come_out_whole_and_once(talk):
     t = talk(None, None)
     deltas = t.deltas("é😀!", {})
     assert [delta.get("content", "") for delta in deltas] == ["", "é", "", "", "", "😀", "!"]
 
 
+@pytest.mark.rule("5.8")
 def test_a_character_that_the_model_never_finished_is_a_replacement_character_at_the_end(talk):
     t = talk(None, None)
     deltas = t.deltas(t.ids("a😀")[:-1], {})
@@ -212,6 +226,7 @@ def test_the_token_ids_of_all_chunks_are_the_generated_ids(talk):
     assert "prompt_token_ids" not in answers[1]["chunk"]
 
 
+@pytest.mark.rule("4.16")
 def test_length_stays_length_when_a_call_was_cut(talk):
     t = talk()
     answers = t.chunks(t.call[:-20], finish_reason="length")
@@ -240,6 +255,7 @@ def test_a_stream_without_request_id_keeps_the_one_it_got(talk):
     assert first["chunk"]["id"] == second["chunk"]["id"]
 
 
+@pytest.mark.rule("5.11")
 def test_prompt_and_output_so_far_and_chunk_must_fit_max_model_len(talk):
     t = talk(None, None, max_model_len=10)
     body = chunk({"index": 0, "token_ids": [65] * 4})
@@ -250,6 +266,7 @@ def test_prompt_and_output_so_far_and_chunk_must_fit_max_model_len(talk):
     step(t, {**fits, "stream_state": first["stream_state"]})
 
 
+@pytest.mark.rule("5.11")
 @pytest.mark.parametrize(
     ("choice", "param"),
     [

@@ -44,6 +44,7 @@ def checked(answer, status, param=None):
     return error["message"]
 
 
+@pytest.mark.rule("2.1", "2.4")
 def test_a_route_that_is_not_there_is_404(client):
     checked(client.get("/v1/nothing"), 404)
     checked(client.post("/v1/nothing", json={}), 404)
@@ -53,12 +54,14 @@ def test_another_method_is_405(client):
     checked(client.get(CHAT), 405)
 
 
+@pytest.mark.rule("2.3")
 def test_an_unknown_model_is_404_and_names_the_valid_ones(client):
     body = {"model": "gpt-2", "generate_response": {"choices": [{"token_ids": [1]}]}, "chat_request": {}}
     message = checked(client.post(CHAT, json=body), 404, "model")
     assert message == "The model `gpt-2` does not exist. Valid names: `demo`."
 
 
+@pytest.mark.rule("2.2", "8.4")
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize(
     "body",
@@ -85,6 +88,7 @@ def test_bodies_that_are_no_json_object_are_clean_400s(client, path, body):
     assert answer.json()["error"]["type"] == "BadRequestError"
 
 
+@pytest.mark.rule("8.4")
 def test_what_is_passed_through_may_be_nested_to_any_depth_without_a_500(client):
     for depth in [*range(5, 1000, 45), *range(900, 1010)]:
         nested = b'{"a":' * depth + b"1" + b"}" * depth
@@ -93,11 +97,13 @@ def test_what_is_passed_through_may_be_nested_to_any_depth_without_a_500(client)
         assert answer.status_code in (200, 400)
 
 
+@pytest.mark.rule("2.5")
 @pytest.mark.parametrize("path", POSTS)
 def test_a_body_over_the_limit_is_413(client, path):
     checked(client.post(path, content=b" " * 100_001, headers={"content-type": "application/json"}), 413)
 
 
+@pytest.mark.rule("2.6")
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
 def test_what_is_not_declared_as_json_is_415(client, path, kind):
@@ -110,6 +116,7 @@ def test_json_media_types_with_parameters_and_suffixes_are_json(client):
         assert answer.status_code == 200
 
 
+@pytest.mark.rule("2.2", "2.10")
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
@@ -133,12 +140,14 @@ def test_param_is_the_dotted_path_of_the_first_wrong_field(client, path, body, p
     checked(client.post(path, json=body), 400, param)
 
 
+@pytest.mark.rule("2.11")
 def test_many_wrong_fields_of_a_union_body_give_the_error_of_one_shape(client):
     body = {"stream": True, "generate_chunk": {"choices": 5}, "generate_response": 5}
     message = checked(client.post(CHAT, json=body), 400, "generate_chunk.choices")
     assert "generate_response" not in message
 
 
+@pytest.mark.rule("2.7")
 def test_our_own_bug_shows_nothing_of_itself_and_is_logged(client, monkeypatch, caplog):
     def broken(_):
         raise RuntimeError("secret detail")
@@ -152,6 +161,7 @@ def test_our_own_bug_shows_nothing_of_itself_and_is_logged(client, monkeypatch, 
     assert "Traceback" in caplog.text
 
 
+@pytest.mark.rule("2.8")
 def test_a_failing_parser_is_named(client, monkeypatch, caplog):
     def broken(_):
         raise ParserError("tool parser 'x' of acme raised KeyError: 'y'")
@@ -181,6 +191,7 @@ def test_every_exception_has_its_status(error, status):
     assert message
 
 
+@pytest.mark.rule("2.9")
 def test_too_much_waiting_work_is_503():
     from derender_server.work import Work
 

@@ -147,6 +147,7 @@ def test_the_bodies_that_are_mutated_are_good(demo, path, body):
     assert status == 200, answer
 
 
+@pytest.mark.rule("8.1")
 @pytest.mark.parametrize(("path", "body"), BODIES, ids=NAMES)
 def test_a_mutated_body_is_answered_or_refused(demo, fuzz_factor, path, body):
     @examples(fuzz_factor)
@@ -157,6 +158,7 @@ def test_a_mutated_body_is_answered_or_refused(demo, fuzz_factor, path, body):
     run()
 
 
+@pytest.mark.rule("8.1")
 @pytest.mark.parametrize("path", sorted({path for path, _ in BODIES}))
 def test_a_body_of_any_bytes_or_any_json_is_answered_or_refused(demo, fuzz_factor, path):
     json_values = st.recursive(

@@ -26,6 +26,7 @@ def schema():
     return schemathesis.openapi.from_asgi("/openapi.json", create_app(Settings(model="demo")))
 
 
+@pytest.mark.rule("8.3")
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_every_operation_answers_as_the_document_says(schema, fuzz_factor, capsys, mode):
     statuses = Counter()

@@ -158,6 +158,7 @@ def demo_directory():
     return files("derender_server.demo") / "model"
 
 
+@pytest.mark.rule("8.2", "5.17")
 @pytest.mark.parametrize("api", ["chat", "completions", "responses", "messages"])
 def test_a_tampered_state_is_refused_or_goes_on(streams, fuzz_factor, api):
     states = streams.states(api)
@@ -171,6 +172,7 @@ def test_a_tampered_state_is_refused_or_goes_on(streams, fuzz_factor, api):
     run()
 
 
+@pytest.mark.rule("8.2")
 def test_a_replay_form_of_any_kind_is_refused_or_goes_on(streams, fuzz_factor):
     ids, lens = streams.ids, [1] * len(streams.ids)
     good = {"output_token_ids": ids, "output_chunk_lens": lens, "tools_streamed": [True], "role_sent": True,
@@ -184,6 +186,7 @@ def test_a_replay_form_of_any_kind_is_refused_or_goes_on(streams, fuzz_factor):
     run()
 
 
+@pytest.mark.rule("5.18")
 def test_with_a_secret_every_tampered_state_is_400(prober, fuzz_factor):
     deployed = prober("fuzz of signed states", model="demo", state_secret="secret")
     streams = Streams(deployed, "hermes", "qwen3", DEPLOYMENTS["hermes+qwen3"][2])

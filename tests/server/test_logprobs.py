@@ -34,6 +34,7 @@ def shown(t, text, request=None, logprobs=None, **more):
     return body["choices"][0]["logprobs"]
 
 
+@pytest.mark.rule("4.20")
 def test_entries_have_text_bytes_and_alternatives(t):
     assert shown(t, "A", alternatives="BC") == {
         "content": [
@@ -50,11 +51,13 @@ def test_entries_have_text_bytes_and_alternatives(t):
     }
 
 
+@pytest.mark.rule("3.17")
 def test_both_shapes_of_engines_give_the_same(t):
     logprobs = entries(t, "Hé", "x")
     assert shown(t, "Hé", logprobs=placeholders(logprobs)) == shown(t, "Hé", logprobs=logprobs)
 
 
+@pytest.mark.rule("3.18")
 def test_an_entry_that_is_text_already_is_passed_through(t):
     given = {"content": [{"token": "hey", "logprob": -1.0, "bytes": [1, 2]}, {"token": "token_id:x", "logprob": -1.0}]}
     assert shown(t, "ab", logprobs=given)["content"] == [
@@ -67,6 +70,7 @@ def test_tokens_are_text_and_not_the_vocabularys_spelling(t):
     assert shown(t, " ")["content"][0]["token"] == " "
 
 
+@pytest.mark.rule("4.20")
 def test_a_character_spread_over_tokens_is_shown_with_the_one_that_completes_it(t):
     content = shown(t, "a😀b")["content"]
     assert [entry["token"] for entry in content] == ["a", "", "", "", "😀", "b"]
@@ -84,6 +88,7 @@ def test_alternatives_are_read_in_the_place_of_the_token(t):
     assert shown(t, "é", logprobs=logprobs)["content"][1]["top_logprobs"][0]["token"] == "è"
 
 
+@pytest.mark.rule("4.21")
 @pytest.mark.parametrize(
     ("request_fields", "count"),
     [
@@ -143,6 +148,7 @@ def streamed(t, pieces, endpoint="chat", request=None):
     return found
 
 
+@pytest.mark.rule("5.9")
 def test_logprobs_of_a_chunk_cover_exactly_its_tokens_across_character_borders(t):
     pieces = [[token_id] for token_id in t.ids("a😀b")]
     found = [chunk["content"] for chunk in streamed(t, pieces)]
@@ -178,6 +184,7 @@ def completed(t, text, request=None, alternatives=()):
     return t.derenderer.derender_completion(body)["choices"][0]["logprobs"]
 
 
+@pytest.mark.rule("4.14")
 def test_completion_logprobs_are_parallel_lists(t):
     assert completed(t, "ab", {"logprobs": 1}, "xy") == {
         "text_offset": [0, 1],
@@ -198,6 +205,7 @@ def test_offsets_count_characters_and_a_character_belongs_to_the_token_that_comp
     assert found["text_offset"] == [0, 0, 1]
 
 
+@pytest.mark.rule("5.9")
 def test_text_offset_is_absolute_over_a_stream(t):
     # vllm-project/vllm#55029
     pieces = [t.ids("Hel") + t.ids("lo"), t.ids(" wor") + t.ids("ld")]

@@ -19,6 +19,7 @@ ModelMaker = Callable[..., Path]
 IM_END = 259
 
 
+@pytest.mark.rule("7.1")
 def test_a_directory_gives_everything(small_model: ModelMaker) -> None:
     directory = small_model(
         config={"vocab_size": 300, "max_position_embeddings": 512}, generation_config={"eos_token_id": [257, IM_END]}
@@ -58,6 +59,7 @@ def test_vocab_size(small_model: ModelMaker, config: dict[str, Any], expected: i
     assert ServedModel.load(small_model(config=config)).vocab_size == expected
 
 
+@pytest.mark.rule("7.7")
 @pytest.mark.parametrize(
     ("config", "tokenizer_config", "expected"),
     [
@@ -76,6 +78,7 @@ def test_max_model_len(
     assert ServedModel.load(directory, max_model_len=7).max_model_len == 7
 
 
+@pytest.mark.rule("7.7")
 @pytest.mark.parametrize("length", [None, 1e30, -1, True, "2048"])
 def test_no_max_model_len_names_the_flag(small_model: ModelMaker, length: object) -> None:
     directory = small_model(config={}, tokenizer_config={"model_max_length": length})
@@ -139,6 +142,7 @@ def test_truncation_in_the_tokenizer_file_is_switched_off(small_model: ModelMake
     assert len(ServedModel.load(directory).tokenizer.encode("twelve bytes")) == 12
 
 
+@pytest.mark.rule("7.2")
 def test_a_repo_id_fetches_the_small_files_only(small_model: ModelMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, calls = small_model(), []
 

@@ -61,6 +61,7 @@ def samples(client):
 # -- metrics -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("1.11", "9.1")
 def test_requests_errors_and_latencies_are_counted_by_route(client):
     client.get("/version")
     client.post("/detokenize", json={"tokens": [1]})
@@ -90,6 +91,7 @@ def test_paths_that_are_not_served_make_one_series(client):
     assert not any("/path/" in part for key in samples(client) for part in key)
 
 
+@pytest.mark.rule("9.1")
 @pytest.mark.parametrize("api", list(PATHS))
 def test_a_one_shot_answer_counts_tokens_calls_and_reasoning(client, api):
     output, prompt = ids(client, f"<think>well</think>{CALL}"), ids(client, PROMPT)
@@ -109,6 +111,7 @@ def test_a_one_shot_answer_counts_tokens_calls_and_reasoning(client, api):
     assert found["derender_stream_chunks_total", api] == 0
 
 
+@pytest.mark.rule("9.1")
 @pytest.mark.parametrize("api", list(PATHS))
 def test_a_stream_counts_each_chunk_token_and_call_once(client, api):
     output, prompt = ids(client, f"<think>well, so be it</think>{CALL}\n{CALL}"), ids(client, PROMPT)
@@ -161,6 +164,7 @@ def test_counts_that_a_client_invents_do_not_ruin_the_sums(client):
     assert samples(client)["derender_prompt_tokens_total", "chat"] <= 2 * 2**31
 
 
+@pytest.mark.rule("9.1")
 def test_failures_of_parsers_are_counted_by_hook(client, monkeypatch):
     parser = client.app.state.services.metrics._parsers[0]
 
@@ -194,12 +198,14 @@ def test_two_applications_in_a_process_count_apart(client):
 # -- health and load ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("9.6")
 def test_ready_is_200_while_requests_are_taken(client):
     answer = client.get("/ready")
     assert (answer.status_code, answer.content) == (200, b"")
     assert client.get("/load").json() == {"server_load": 0}
 
 
+@pytest.mark.rule("9.6")
 def test_a_process_whose_threads_hang_in_parsers_lives_and_is_not_ready(client, monkeypatch):
     monkeypatch.setattr(type(client.app.state.work), "is_stuck", property(lambda _: True))
     answer = client.get("/ready")
@@ -208,6 +214,7 @@ def test_a_process_whose_threads_hang_in_parsers_lives_and_is_not_ready(client, 
     assert client.get("/health").status_code == 200
 
 
+@pytest.mark.rule("2.9", "9.5")
 def test_what_is_new_is_refused_while_the_server_ends_and_probes_are_not(client):
     done = []
     client.app.gate.active = 1  # something is in flight
@@ -233,6 +240,7 @@ def test_what_is_new_is_refused_while_the_server_ends_and_probes_are_not(client)
 # -- request ids and the access log ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("9.2")
 @pytest.mark.parametrize("path", ["/health", "/version", "/no/such/path", CHAT, "/metrics"])
 def test_the_request_id_is_echoed_on_every_answer(client, path):
     assert client.get(path, headers={"X-Request-Id": "mine-1"}).headers["x-request-id"] == "mine-1"
@@ -241,6 +249,7 @@ def test_the_request_id_is_echoed_on_every_answer(client, path):
     assert all(re.fullmatch(r"[0-9a-f]{32}", one) for one in made)
 
 
+@pytest.mark.rule("9.2")
 def test_errors_of_every_kind_carry_the_request_id(client, monkeypatch):
     monkeypatch.setattr(client.app.state.services, "detokenize", lambda _: 1 / 0)
     headers = {"x-request-id": "mine-2", "content-type": "application/json"}
@@ -270,6 +279,7 @@ def test_a_request_id_that_no_log_should_hold_is_400(client, wrong):
     assert client.get("/version", headers={"x-request-id": "x" * LONGEST_ID}).status_code == 200
 
 
+@pytest.mark.rule("9.3")
 def test_a_line_of_json_for_each_request():
     stream = io.StringIO()
     with TestClient(create_app(Settings(model="demo"), AccessLog(stream))) as client:
@@ -297,6 +307,7 @@ def test_a_log_that_cannot_be_written_costs_no_request():
 # -- traces ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("9.4")
 def test_requests_are_spans_and_probes_are_not():
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -321,6 +332,7 @@ def test_requests_are_spans_and_probes_are_not():
     assert codes == [200, 400]
 
 
+@pytest.mark.rule("9.4")
 def test_nothing_of_opentelemetry_is_loaded_unless_traces_go_somewhere():
     program = (
         "import sys\n"

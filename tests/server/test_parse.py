@@ -13,6 +13,7 @@ def parse(t, text, **more):
     return t.derenderer.parse({"text": text, "chat_request": t.request(), **more})
 
 
+@pytest.mark.rule("1.7")
 def test_a_text_gives_the_message_of_its_ids(talk):
     t = talk()
     text = f"<think>\nhmm\n</think>\n\nLet me look.\n{CALL}"

@@ -120,6 +120,7 @@ def error_of(response: httpx.Response, status: int = 500) -> str:
     return message
 
 
+@pytest.mark.rule("2.8")
 @pytest.mark.parametrize("settings", [{}, {"plugin_timeout": 5.0}], ids=["inline", "guarded"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_parser_that_raises_is_a_500_that_names_it(

@@ -54,6 +54,7 @@ def text(renderer: Renderer, body: dict[str, Any]) -> str:
     return renderer.model.tokenizer.decode(renderer.render_chat(body).token_ids, skip_special_tokens=False)
 
 
+@pytest.mark.rule("3.1")
 def test_the_whole_engine_request(renderer: Renderer) -> None:
     rendered = json.loads(
         renderer.render_chat({"messages": [USER], "max_tokens": 3}, request_id="abc").model_dump_json()
@@ -89,6 +90,7 @@ def test_the_whole_engine_request(renderer: Renderer) -> None:
     }
 
 
+@pytest.mark.rule("3.3")
 def test_engine_fields_are_passed_on(renderer: Renderer) -> None:
     asked = {
         "model": "other",
@@ -104,6 +106,7 @@ def test_engine_fields_are_passed_on(renderer: Renderer) -> None:
     assert {key: rendered[key] for key in asked} == asked
 
 
+@pytest.mark.rule("3.2")
 def test_request_ids(renderer: Renderer) -> None:
     def request_id(**options: Any) -> str:
         return renderer.render_chat(
@@ -135,6 +138,7 @@ def test_special_tokens_written_in_a_message_are_those_tokens(renderer: Renderer
     assert renderer.render_chat(body).token_ids.count(259) == 2
 
 
+@pytest.mark.rule("3.5")
 @pytest.mark.parametrize(
     ("kwargs", "defaults", "tail", "ended"),
     [
@@ -168,6 +172,7 @@ def test_reasoning_effort_is_a_template_variable(model: ServedModel) -> None:
     assert text(renderer, both) == "high"
 
 
+@pytest.mark.rule("3.6")
 def test_what_derender_needs_comes_along(renderer: Renderer) -> None:
     named = {"type": "function", "function": {"name": "f"}}
     body = {
@@ -190,6 +195,7 @@ def test_what_derender_needs_comes_along(renderer: Renderer) -> None:
     }
 
 
+@pytest.mark.rule("3.4")
 def test_token_offsets(renderer: Renderer) -> None:
     rendered = renderer.render_chat({"messages": [USER | {"content": "é!"}], "return_token_offsets": True})
     whole = "<|im_start|>user\né!<|im_end|>\n<|im_start|>assistant\n"

@@ -31,6 +31,7 @@ def rendered_ids(renderer: Renderer, prompt: object, **fields: Any) -> list[list
     return [one.token_ids for one in renderer.render_completion({"prompt": prompt} | fields)]
 
 
+@pytest.mark.rule("1.2")
 def test_the_four_forms_of_a_prompt(renderer: Renderer) -> None:
     assert rendered_ids(renderer, "ab") == [[BOS, *ids(renderer, "ab")]]
     assert rendered_ids(renderer, ["ab", "c"]) == [[BOS, *ids(renderer, "ab")], [BOS, *ids(renderer, "c")]]
@@ -39,6 +40,7 @@ def test_the_four_forms_of_a_prompt(renderer: Renderer) -> None:
     assert rendered_ids(renderer, "ab", add_special_tokens=False) == [ids(renderer, "ab")]
 
 
+@pytest.mark.rule("3.2")
 def test_ids_of_several_prompts_are_numbered(renderer: Renderer) -> None:
     many = renderer.render_completion({"prompt": ["a", "b"]}, request_id="x")
     assert [one.request_id for one in many] == ["cmpl-x-0", "cmpl-x-1"]

@@ -118,6 +118,7 @@ def test_what_could_not_be_written_out_again_is_refused(renderer: Renderer, fiel
     assert info.value.param == param
 
 
+@pytest.mark.rule("8.4")
 def test_deep_but_not_too_deep(renderer: Renderer) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": nested(126)}}
     fields = {"tools": [tool], "tool_choice": "required", "vllm_xargs": nested(128)}
@@ -125,6 +126,7 @@ def test_deep_but_not_too_deep(renderer: Renderer) -> None:
     assert json.loads(rendered.model_dump_json())["parse_context"]["tools"] == [tool]
 
 
+@pytest.mark.rule("1.14")
 def test_unknown_fields_are_ignored() -> None:
     body = {"messages": [USER | {"weight": 1}], "invented_next_year": {"a": 1}}
     assert ChatCompletionRequest.model_validate(body).messages[0].raw == USER | {"weight": 1}

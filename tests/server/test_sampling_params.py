@@ -93,10 +93,12 @@ def refused(call: Callable[..., object], renderer: Renderer, **fields: Any) -> I
     return info.value
 
 
+@pytest.mark.rule("3.7")
 def test_neutral_values_are_complete(renderer: Renderer) -> None:
     assert complete(renderer) == NEUTRAL
 
 
+@pytest.mark.rule("3.8")
 def test_the_model_gives_defaults_and_the_request_wins(small_model: ModelMaker) -> None:
     defaults = {
         "temperature": 0.6,
@@ -121,6 +123,7 @@ def test_odd_values_in_generation_config_are_ignored(small_model: ModelMaker) ->
     assert complete(Renderer.from_pretrained(str(small_model(generation_config=odd)))) == NEUTRAL
 
 
+@pytest.mark.rule("3.7")
 def test_request_fields_are_passed_on(renderer: Renderer) -> None:
     asked = {
         "n": 3,
@@ -142,6 +145,7 @@ def test_request_fields_are_passed_on(renderer: Renderer) -> None:
     assert chat(renderer, **asked, stop=["END"], vllm_xargs={"a": 1}, max_tokens=16) == expected
 
 
+@pytest.mark.rule("3.12")
 def test_max_tokens_of_a_chat_fills_the_context(renderer: Renderer) -> None:
     rendered = renderer.render_chat({"messages": [{"role": "user", "content": "hi"}]})
     assert len(rendered.token_ids) + rendered.sampling_params.max_tokens == 512
@@ -149,6 +153,7 @@ def test_max_tokens_of_a_chat_fills_the_context(renderer: Renderer) -> None:
     assert chat(renderer, max_tokens=5, max_completion_tokens=7)["max_tokens"] == 7
 
 
+@pytest.mark.rule("3.12")
 def test_max_tokens_of_a_completion(renderer: Renderer) -> None:
     assert complete(renderer, prompt=[65] * 500)["max_tokens"] == 12
     assert complete(renderer, prompt=[65] * 500, max_tokens=12)["max_tokens"] == 12
@@ -156,6 +161,7 @@ def test_max_tokens_of_a_completion(renderer: Renderer) -> None:
     assert "max_tokens must be at least 1" in str(refused(complete, renderer, max_tokens=0))
 
 
+@pytest.mark.rule("3.13")
 def test_a_prompt_without_room_states_both_lengths(renderer: Renderer) -> None:
     error = refused(complete, renderer, prompt=[65] * 512)
     assert "the prompt has 512 tokens, and the model's context length is 512 tokens" in str(error)
@@ -174,6 +180,7 @@ def test_an_output_without_room_states_all_lengths(renderer: Renderer) -> None:
     assert refused(chat, renderer, max_completion_tokens=600).param == "max_completion_tokens"
 
 
+@pytest.mark.rule("3.9")
 def test_logprobs(renderer: Renderer) -> None:
     assert chat(renderer, logprobs=True, top_logprobs=5)["logprobs"] == 5
     assert chat(renderer, logprobs=True)["logprobs"] == 0
@@ -212,6 +219,7 @@ def test_min_tokens_above_max_tokens(renderer: Renderer) -> None:
 # -- special tokens ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("3.10")
 def test_parsers_that_need_special_tokens_get_them(renderer: Renderer) -> None:
     parsing = tagged(renderer.model)
     assert chat(parsing, tools=TOOLS)["skip_special_tokens"] is False
@@ -224,6 +232,7 @@ def test_parsers_that_need_special_tokens_get_them(renderer: Renderer) -> None:
 SCHEMA_FORMAT = {"type": "json_schema", "json_schema": {"name": "answer", "schema": WEATHER}}
 
 
+@pytest.mark.rule("3.11")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -264,6 +273,7 @@ def test_constraints_that_make_no_sense(renderer: Renderer, fields: dict[str, An
     assert refused(chat, renderer, **fields).param == param
 
 
+@pytest.mark.rule("3.11")
 def test_forced_calls_without_a_grammar_are_json(renderer: Renderer) -> None:
     named = {"type": "function", "function": {"name": "weather"}}
     assert chat(renderer, tools=TOOLS, tool_choice=named)["structured_outputs"] == {"json": WEATHER}
@@ -295,6 +305,7 @@ def test_definitions_move_to_the_root_of_the_schema(renderer: Renderer) -> None:
     assert refused(chat, renderer, tools=other, tool_choice="required").param == "tools.1.function.parameters.$defs.A"
 
 
+@pytest.mark.rule("3.11")
 @pytest.mark.parametrize(
     ("choice", "seen"),
     [("required", "required"), ({"type": "function", "function": {"name": "now"}}, "function:now"), ("auto", "auto")],

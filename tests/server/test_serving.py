@@ -45,6 +45,7 @@ def wait_until_in_flight(server, count):
 # -- bodies ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("2.13", "8.6")
 def test_a_body_that_stalls_is_408_and_does_not_keep_others_waiting(serve, answer_of):
     server = serve("--body-timeout", "2")
     with server.connect() as stalled:
@@ -57,6 +58,7 @@ def test_a_body_that_stalls_is_408_and_does_not_keep_others_waiting(serve, answe
         assert stalled.recv(1) == b""
 
 
+@pytest.mark.rule("8.6")
 def test_a_body_that_drips_is_408_too(serve, answer_of):
     server = serve("--body-timeout", "1")
     stop = threading.Event()
@@ -80,6 +82,7 @@ def test_a_body_that_drips_is_408_too(serve, answer_of):
     assert (status, error_type(body)) == (408, "RequestTimeoutError")
 
 
+@pytest.mark.rule("2.5")
 def test_a_body_that_is_announced_too_long_is_413_before_any_of_it_is_sent(serve, answer_of):
     server = serve("--body-limit", "1000")
     with server.connect() as connection:
@@ -89,6 +92,7 @@ def test_a_body_that_is_announced_too_long_is_413_before_any_of_it_is_sent(serve
     assert "--body-limit" in json.loads(body)["error"]["message"]
 
 
+@pytest.mark.rule("2.5")
 def test_a_body_that_grows_too_long_is_413_before_its_end(serve, answer_of):
     server = serve("--body-limit", "1000")
     with server.connect() as connection:
@@ -98,6 +102,7 @@ def test_a_body_that_grows_too_long_is_413_before_its_end(serve, answer_of):
     assert (status, error_type(body)) == (413, "PayloadTooLargeError")
 
 
+@pytest.mark.rule("8.6")
 def test_a_client_that_goes_away_is_no_fault_of_ours(serve):
     server = serve()
     with server.connect() as connection:
@@ -113,6 +118,7 @@ def test_a_client_that_goes_away_is_no_fault_of_ours(serve):
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("9.5")
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_sigterm_finishes_what_is_in_flight_and_refuses_what_is_new(serve, answer_of, free_port, workers):
     server = serve("--workers", workers, "--port", str(free_port))
@@ -157,6 +163,7 @@ def test_what_takes_longer_than_the_shutdown_timeout_is_cut(serve):
 # -- workers -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("9.7")
 def test_workers_share_a_port_and_count_together(serve, free_port):
     server = serve("--workers", "2", "--port", str(free_port))
     while len({json.loads(line)["pid"] for line in server.lines}) < 2:  # one may still be starting
@@ -202,6 +209,7 @@ def free_port():
 # -- traces ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("9.4")
 def test_traces_go_to_the_collector_that_opentelemetrys_variables_name(serve):
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 

@@ -17,6 +17,7 @@ stream_tool_calls state_secret
 """
 
 
+@pytest.mark.rule("7.4")
 def test_every_flag_of_the_protocol_is_a_setting():
     assert set(FLAGS.split()) <= set(Settings.model_fields)
     assert all(info.description for info in Settings.model_fields.values())

@@ -51,6 +51,7 @@ def test_names_that_differ_are_passed_in_any_layout(data, members):
     assert {name: json.loads(bytes(raw)) for name, raw in found.items()} == dict(members)
 
 
+@pytest.mark.rule("8.5")
 @given(st.data(), pairs.filter(len), values)
 def test_a_name_that_comes_again_is_found_and_told_in_any_layout(data, members, value):
     name = data.draw(st.sampled_from(members))[0]
@@ -88,6 +89,7 @@ def test_every_way_to_decode_a_body_looks(decode):
         decode(b'{"stream": false, "stream": true, "generate_response": {"choices": []}}')
 
 
+@pytest.mark.rule("8.4")
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -85,11 +85,8 @@ class ListCallMachine(JsonCallMachine):
     def read_content(self) -> NeedData | None:
         """Text until an opener. Closers without a list are swallowed."""
         openers = (*self.openers, *(f"\n{word}" for word in self.words))
-        count, marker = self.find((*openers, *self.closers, *self.noise, *self.ends_message))
-        self.content(self.take(count))
+        marker = self.content_until((*openers, *self.closers, *self.noise, *self.ends_message))
         if marker is None:
-            if self.final:
-                self.end_content()
             return NEED_DATA
         if marker in openers:
             self.open(marker)
@@ -102,13 +99,6 @@ class ListCallMachine(JsonCallMachine):
             self.skip(len(marker))
             self.removed = True
         return None
-
-    def read_done(self) -> NeedData:
-        """The message is over."""
-        self.skip(self.waiting)
-        if self.final:
-            self.end_content()
-        return NEED_DATA
 
     # -- a list ------------------------------------------------------------------------------------------------------
 

@@ -108,11 +108,8 @@ class ParameterCallMachine(MemberCallMachine):
     def read_content(self) -> NeedData | None:
         """Text until a section or a call begins. A section's closer without its opener is swallowed."""
         markers = (*self.section_openers, *self.call_openers, *self.section_closers, *self.noise, *self.ends_message)
-        count, marker = self.find(markers)
-        self.content(self.take(count))
+        marker = self.content_until(markers)
         if marker is None:
-            if self.final:
-                self.end_content()
             return NEED_DATA
         if marker in self.section_openers:
             self.begin_section(marker)
@@ -124,13 +121,6 @@ class ParameterCallMachine(MemberCallMachine):
             self.skip(len(marker))
             self.removed = self.removed or marker in self.section_closers
         return None
-
-    def read_done(self) -> NeedData:
-        """The message is over."""
-        self.skip(self.waiting)
-        if self.final:
-            self.end_content()
-        return NEED_DATA
 
     # -- a call ------------------------------------------------------------------------------------------------------
 

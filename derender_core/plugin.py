@@ -10,10 +10,33 @@ from derender_core.inputs import Delta, ParseContext, Prompt, Tool, ToolChoice
 from derender_core.machine import Machine
 from derender_core.model_facts import ModelFacts, ModelFamily
 
-__all__ = ["MachinePlugin"]
+__all__ = ["MachinePlugin", "MarkerHooks"]
 
 
-class MachinePlugin:
+class MarkerHooks:
+    """The hooks that only name markers.
+
+    Args:
+        special_tokens: special tokens that the parser must see as text.
+        tool_call_openers: tool parsers: the markers with which calls begin.
+    """
+
+    def __init__(self, special_tokens: Sequence[str], tool_call_openers: Sequence[str]) -> None:
+        self._special_tokens = tuple(special_tokens)
+        self._tool_call_openers = tuple(tool_call_openers)
+
+    @hookimpl
+    def derender_special_tokens(self) -> tuple[str, ...] | None:
+        """As given."""
+        return self._special_tokens or None
+
+    @hookimpl
+    def derender_tool_call_openers(self) -> tuple[str, ...] | None:
+        """As given."""
+        return self._tool_call_openers or None
+
+
+class MachinePlugin(MarkerHooks):
     """A parser made of a machine class.
 
     Args:
@@ -36,11 +59,10 @@ class MachinePlugin:
         structural_tag: Callable[[Sequence[Tool], ToolChoice], Mapping[str, Any] | None] | None = None,
         families: Sequence[ModelFamily] = (),
     ) -> None:
+        super().__init__(special_tokens, tool_call_openers)
         self.machine = machine
         self.families = tuple(families)
         self.description = description or (machine.__doc__ or machine.__name__).strip().splitlines()[0]
-        self._special_tokens = tuple(special_tokens)
-        self._tool_call_openers = tuple(tool_call_openers)
         self._structural_tag = structural_tag
 
     def __repr__(self) -> str:
@@ -59,16 +81,6 @@ class MachinePlugin:
         asked = getattr(self.machine, "opens_reasoning", None)
         answer: bool | None = asked(prompt, context) if asked else None
         return answer
-
-    @hookimpl
-    def derender_special_tokens(self) -> tuple[str, ...] | None:
-        """As given."""
-        return self._special_tokens or None
-
-    @hookimpl
-    def derender_tool_call_openers(self) -> tuple[str, ...] | None:
-        """As given."""
-        return self._tool_call_openers or None
 
     @hookimpl
     def derender_structural_tag(self, tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:

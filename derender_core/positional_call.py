@@ -68,11 +68,8 @@ class PositionalCallMachine(JsonCallMachine):
 
     def pass_text(self, openers: tuple[str, ...]) -> NeedData | None:
         """Pass text on until one of ``openers``, where a region begins. Noise and headers vanish."""
-        count, marker = self.find((*openers, *self.noise, self.header) if self.header else (*openers, *self.noise))
-        self.content(self.take(count))
+        marker = self.content_until((*openers, *self.noise, self.header) if self.header else (*openers, *self.noise))
         if marker is None:
-            if self.final:
-                self.end_content()
             return NEED_DATA
         if marker in openers:
             self.open(marker)
@@ -99,13 +96,6 @@ class PositionalCallMachine(JsonCallMachine):
             self.removed = True
             self.open("")
         return None
-
-    def read_done(self) -> NeedData:
-        """The answer is over."""
-        self.skip(self.waiting)
-        if self.final:
-            self.end_content()
-        return NEED_DATA
 
     # -- gaps --------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from derender_core.errors import InputError
 from derender_core.events import Event
 from derender_core.hookspecs import State, Step, hookimpl
 from derender_core.inputs import Delta, ParseContext, Special
+from derender_core.plugin import MarkerHooks
 from derender_core.stream import Stream
 
 __all__ = ["FeedParser", "ReplayPlugin", "replay"]
@@ -55,7 +56,7 @@ class FeedParser(Protocol):
         ...
 
 
-class ReplayPlugin:
+class ReplayPlugin(MarkerHooks):
     """Serves a stateful parser object through the hooks by replaying to a new one what was fed before.
 
     Its state grows with the output and each delta costs as much as all before it. Write a ``Machine`` where you can.
@@ -75,10 +76,9 @@ class ReplayPlugin:
         special_tokens: Sequence[str] = (),
         tool_call_openers: Sequence[str] = (),
     ) -> None:
+        super().__init__(special_tokens, tool_call_openers)
         self._factory = factory
         self.description = description or (factory.__doc__ or "").strip().split("\n", 1)[0]
-        self._special_tokens = tuple(special_tokens)
-        self._tool_call_openers = tuple(tool_call_openers)
 
     @hookimpl
     def derender_parse_delta(self, state: State | None, delta: Delta, context: ParseContext) -> Step:
@@ -91,16 +91,6 @@ class ReplayPlugin:
         events = tuple(parser.feed(delta))
         entry = [delta.text, [list(mark) for mark in delta.specials]]
         return Step({"deltas": [*recorded, entry]}, events)
-
-    @hookimpl
-    def derender_special_tokens(self) -> tuple[str, ...] | None:
-        """As given."""
-        return self._special_tokens or None
-
-    @hookimpl
-    def derender_tool_call_openers(self) -> tuple[str, ...] | None:
-        """As given."""
-        return self._tool_call_openers or None
 
     @hookimpl
     def derender_check_state(self, state: State) -> str | None:

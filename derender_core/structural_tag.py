@@ -18,7 +18,7 @@ __all__ = ["call_list", "call_objects", "call_section", "call_tag", "call_tags",
 def call_tag(begin: str, tool: Tool, end: str, *, style: str = "json") -> dict[str, Any]:
     """One way to write a call of ``tool``: ``begin``, its arguments, ``end``.
 
-    The arguments are always held to be an object, and to the tool's schema only when the tool is strict.
+    The arguments are held to the tool's schema only when the tool is strict; otherwise any JSON may stand there.
 
     Args:
         begin: what stands in front of the arguments.
@@ -26,9 +26,7 @@ def call_tag(begin: str, tool: Tool, end: str, *, style: str = "json") -> dict[s
         end: what stands behind them.
         style: how they are written: ``"json"``, or one of the grammar backend's names for a layout with tags.
     """
-    schema: Mapping[str, Any] = {"type": "object"}
-    if tool.strict and tool.parameters is not None:
-        schema = tool.parameters
+    schema: Mapping[str, Any] | bool = tool.parameters if tool.strict and tool.parameters is not None else True
     content = {"type": "json_schema", "json_schema": schema}
     return {
         "type": "tag",

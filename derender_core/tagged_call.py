@@ -59,11 +59,8 @@ class TaggedCallMachine(JsonCallMachine):
 
     def read_content(self) -> NeedData | None:
         """Text until an opener. Closers and breaks without an opener are swallowed."""
-        count, marker = self.find((self.opener, self.closer, *self.breaks, *self.noise, *self.ends_message))
-        self.content(self.take(count))
+        marker = self.content_until((self.opener, self.closer, *self.breaks, *self.noise, *self.ends_message))
         if marker is None:
-            if self.final:
-                self.end_content()
             return NEED_DATA
         if marker in self.ends_message:
             self.phase = "done"
@@ -75,13 +72,6 @@ class TaggedCallMachine(JsonCallMachine):
         else:
             self.open()
         return None
-
-    def read_done(self) -> NeedData:
-        """The message is over."""
-        self.skip(self.waiting)
-        if self.final:
-            self.end_content()
-        return NEED_DATA
 
     # -- a call ------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from derender_core.events import Text, ToolCallArguments, ToolCallEnd, ToolCallStart
 from derender_core.json_text import Call
-from derender_core.machine import Machine
+from derender_core.machine import NEED_DATA, Machine, NeedData
 
 __all__ = ["ToolMachine"]
 
@@ -59,6 +59,25 @@ class ToolMachine(Machine):
         if self.held and (not self.removed or (self.spoke and not self.trim)):
             self.emit(Text(self.held))
         self.held = ""
+
+    def content_until(self, markers: tuple[str, ...]) -> str | None:
+        """Pass text on as content until the first of ``markers``, which stays where it is.
+
+        Returns:
+            The marker; None when there is none yet. At the end of the output the content is then ended.
+        """
+        count, marker = self.find(markers)
+        self.content(self.take(count))
+        if marker is None and self.final:
+            self.end_content()
+        return marker
+
+    def read_done(self) -> NeedData:
+        """The message is over: what follows belongs to another turn."""
+        self.skip(self.waiting)
+        if self.final:
+            self.end_content()
+        return NEED_DATA
 
     def start_call(self, name: str, call_id: str | None = None) -> None:
         """Announce the next call."""

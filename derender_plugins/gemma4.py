@@ -78,11 +78,8 @@ class Gemma4(MemberCallMachine):
 
     def read_content(self) -> NeedData | None:
         """Text until a call. A closer without a call is swallowed."""
-        count, marker = self.find((*self.call_openers, *self.call_closers, *self.ends_message))
-        self.content(self.take(count))
+        marker = self.content_until((*self.call_openers, *self.call_closers, *self.ends_message))
         if marker is None:
-            if self.final:
-                self.end_content()
             return NEED_DATA
         if marker in self.call_openers:
             self.begin_region(marker)
@@ -92,13 +89,6 @@ class Gemma4(MemberCallMachine):
             self.removed = True
             self.phase = "done" if marker in self.ends_message else "content"
         return None
-
-    def read_done(self) -> NeedData:
-        """The message is over."""
-        self.skip(self.waiting)
-        if self.final:
-            self.end_content()
-        return NEED_DATA
 
     # -- a call ------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def test_offers(tools: tuple[Tool, ...], choice: str, names: list[str]) -> None:
 def test_only_strict_arguments_are_held_to_their_schema() -> None:
     assert call_tag("<", STRICT, ">")["content"] == {"type": "json_schema", "json_schema": SCHEMA}
     for tool in (PLAIN, Tool("none", None, strict=True)):
-        assert call_tag("<", tool, ">")["content"] == {"type": "json_schema", "json_schema": {"type": "object"}}
+        assert call_tag("<", tool, ">")["content"] == {"type": "json_schema", "json_schema": True}
     tag = call_tag("<", STRICT, ">")
     assert (tag["type"], tag["begin"], tag["end"]) == ("tag", "<", ">")
 

@@ -78,12 +78,14 @@ def _plugin_guard(settings: Settings) -> PluginGuard | None:
 
 
 def _key_guard(keys: tuple[str, ...]) -> Guard:
-    accepted = [f"Bearer {key}".encode() for key in keys]
+    accepted = [key.encode() for key in keys]
 
     def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        given = connection.headers.get("authorization", "").encode()
+        scheme, _, given = connection.headers.get("authorization", "").encode().partition(b" ")
         matches = sum(hmac.compare_digest(given, key) for key in accepted)  # all of them, so that time tells nothing
-        if not matches and not handler.opt.get("open"):
-            raise NotAuthorizedException("A valid API key is needed: Authorization: Bearer KEY")
+        if not (matches and scheme.lower() == b"bearer") and not handler.opt.get("open"):
+            raise NotAuthorizedException(
+                "A valid API key is needed: Authorization: Bearer KEY", headers={"www-authenticate": "Bearer"}
+            )
 
     return guard

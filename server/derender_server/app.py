@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from typing import Any
 
 from litestar.connection import ASGIConnection
@@ -11,7 +12,7 @@ from litestar.exceptions import HTTPException, NotAuthorizedException
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
-from derender_core.registry import Slot, load_parser
+from derender_core.registry import Parser
 from derender_server.access_log import AccessLog
 from derender_server.bodies import BodyLimits
 from derender_server.demo.engine import demo_engine_handlers
@@ -41,7 +42,7 @@ def create_app(settings: Settings, access_log: AccessLog | None = None) -> Appli
         TemplateError: the chat template is not valid.
     """
     services = Services(settings)
-    work = Work(settings.renderer_num_workers, _plugin_guard(services.settings))
+    work = Work(settings.renderer_num_workers, _plugin_guard(settings, services.parsers))
     handlers: list[BaseRouteHandler] = [*HANDLERS]
     if settings.is_demo:
         handlers += demo_engine_handlers(services.model)
@@ -66,14 +67,9 @@ def create_app(settings: Settings, access_log: AccessLog | None = None) -> Appli
     return app
 
 
-def _plugin_guard(settings: Settings) -> PluginGuard | None:
+def _plugin_guard(settings: Settings, parsers: Sequence[Parser]) -> PluginGuard | None:
     if settings.plugin_timeout is None:
         return None
-    names: list[tuple[Slot, str | None]] = [
-        ("tool", settings.tool_call_parser),
-        ("reasoning", settings.reasoning_parser),
-    ]
-    parsers = [load_parser(slot, name) for slot, name in names if name]  # those that the services have
     return PluginGuard(parsers, settings.plugin_timeout, settings.renderer_num_workers)
 
 

@@ -51,6 +51,7 @@ class Services:
         settings: what the server was told.
 
     Attributes:
+        parsers: the parsers that run.
         metrics: what was done.
 
     Raises:
@@ -88,8 +89,8 @@ class Services:
             default_chat_template_kwargs=settings.default_chat_template_kwargs,
             state_secret=settings.state_secret,
         )
-        parsers = [parser for parser in (tool_parser, reasoning_parser) if parser is not None]
-        self.metrics = Metrics(parsers, shared_metrics())
+        self.parsers = tuple(parser for parser in (tool_parser, reasoning_parser) if parser is not None)
+        self.metrics = Metrics(self.parsers, shared_metrics())
         self._names = (
             None if tool_parser is None else tool_parser.name,
             None if reasoning_parser is None else reasoning_parser.name,

@@ -41,7 +41,8 @@ class Work:
 
     def __init__(self, threads: int, guard: PluginGuard | None = None) -> None:
         self._guard = guard
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="derender")
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None  # made when it is needed, also after a close: apps may start again
         self._waiting = 0
         self._limit = threads * WAITING_PER_THREAD
         self.active = 0
@@ -77,6 +78,8 @@ class Work:
     async def _on_thread(self, work: Callable[[bytes], T], body: bytes) -> T:
         if self._waiting >= self._limit:
             raise OverloadedError(f"Overloaded: {self._waiting} requests are waiting. Try again later.")
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="derender")
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work, body)
@@ -87,4 +90,6 @@ class Work:
         """Let running work end and drop what waits."""
         if self._guard is not None:
             self._guard.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None

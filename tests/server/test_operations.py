@@ -343,3 +343,32 @@ def test_nothing_of_opentelemetry_is_loaded_unless_traces_go_somewhere():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_application_can_be_started_again():
+    app = create_app(Settings(model="demo"))
+    long = {"prompt": "word " * 5000}
+    for _ in range(2):
+        with TestClient(app) as client:
+            assert client.post("/tokenize", json=long).status_code == 200
+
+
+def test_parsers_that_were_chosen_are_counted_and_watched_by_their_names(small_model):
+    template = "{# <tool_call>\n<function-name> #}{{ messages[0].content }}<think>\n{# </think> #}"
+    config = {"max_position_embeddings": 512, "model_type": "qwen3"}
+    model = str(small_model(config=config, tokenizer_config={"chat_template": template}))
+    settings = Settings(
+        model=model, tool_call_parser="auto", reasoning_parser="auto", enable_auto_tool_choice=True, plugin_timeout=60
+    )
+    with TestClient(create_app(settings)) as client:
+        output = ids(client, f"<think>well</think>{CALL}")
+        body = {
+            "generate_response": {"choices": [{"token_ids": output}]},
+            "prompt_token_ids": ids(client, PROMPT),
+            "chat_request": REQUESTS["chat"],
+        }
+        assert client.post(CHAT, json=body).status_code == 200
+        assert {key[1] for key in samples(client) if key[0] == "derender_tool_calls_total"} == {"hermes"}

@@ -357,7 +357,10 @@ def test_an_application_can_be_started_again():
 
 
 def test_parsers_that_were_chosen_are_counted_and_watched_by_their_names(small_model):
-    template = "{# <tool_call>\n<function-name> #}{{ messages[0].content }}<think>\n{# </think> #}"
+    template = (  # like Qwen3's
+        "{# <tool_call>\n<function-name> #}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+        "{% endfor %}<|im_start|>assistant\n<think>\n{# </think> #}"
+    )
     config = {"max_position_embeddings": 512, "model_type": "qwen3"}
     model = str(small_model(config=config, tokenizer_config={"chat_template": template}))
     settings = Settings(

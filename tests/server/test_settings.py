@@ -7,7 +7,7 @@ import os
 import pytest
 from pydantic import ValidationError
 
-from derender_server.settings import WORKER_VARIABLE, Settings
+from derender_server.settings import METRICS_VARIABLE, WORKER_VARIABLE, Settings, names_collector, shared_metrics
 
 FLAGS = """
 host port uds served_model_name tool_call_parser reasoning_parser enable_auto_tool_choice chat_template
@@ -63,6 +63,20 @@ def test_secrets_are_not_shown():
 
 def test_worker_processes_get_the_same_settings(monkeypatch):
     monkeypatch.setenv(WORKER_VARIABLE, "")
+    monkeypatch.setenv(METRICS_VARIABLE, "")  # so that what is set here is undone
+    monkeypatch.delenv(METRICS_VARIABLE)
     settings = Settings(model="demo", api_key=("a", "b"), default_chat_template_kwargs={"x": 1}, state_secret="s")
-    settings.hand_to_workers()
+    assert shared_metrics() is None
+    settings.hand_to_workers("here")
     assert Settings.of_worker(os.environ) == settings
+    assert shared_metrics() == "here"
+    settings.hand_to_workers("there")
+    assert shared_metrics() == "here", "what the operator chose stays"
+
+
+def test_traces_go_where_opentelemetrys_variables_say(monkeypatch):
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    assert not names_collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces")
+    assert names_collector()

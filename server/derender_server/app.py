@@ -43,11 +43,11 @@ def create_app(settings: Settings, access_log: AccessLog | None = None) -> Appli
     """
     services = Services(settings)
     work = Work(settings.renderer_num_workers, _plugin_guard(settings, services.parsers))
+    limits = BodyLimits(settings.body_limit, settings.body_timeout)
     handlers: list[BaseRouteHandler] = [*HANDLERS]
     if settings.is_demo:
-        handlers += demo_engine_handlers(services.model)
+        handlers += demo_engine_handlers(services.model, limits=limits)
     handlers += document_handlers(handlers, services.version)
-    limits = BodyLimits(settings.body_limit, settings.body_timeout)
     app = Application(
         route_handlers=handlers,
         state=State({"services": services, "work": work, "body_limits": limits}),

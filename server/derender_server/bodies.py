@@ -9,7 +9,7 @@ from typing import Any
 from litestar import Request
 from litestar.exceptions import HTTPException
 
-__all__ = ["BodyLimits", "ClientGoneException", "read_json"]
+__all__ = ["USUAL_LIMITS", "BodyLimits", "ClientGoneException", "read_json"]
 
 
 class UnsupportedMediaTypeException(HTTPException):
@@ -45,8 +45,11 @@ class BodyLimits:
         seconds: in which a body must have arrived.
     """
 
-    max_bytes: int
-    seconds: float
+    max_bytes: int = 64 * 2**20
+    seconds: float = 60
+
+
+USUAL_LIMITS = BodyLimits()
 
 
 async def read_json(request: Request[Any, Any, Any], limits: BodyLimits) -> bytes:

@@ -19,7 +19,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response import Response, Stream
 
 from derender_core import InputError, TokenIdError
-from derender_server.bodies import read_json
+from derender_server.bodies import USUAL_LIMITS, BodyLimits, read_json
 from derender_server.demo.conversation import read_conversation
 from derender_server.demo.playback import JsonObject, Odds, Output, StopRules, play, response_choice, stream_choices
 from derender_server.demo.request import EngineRequest
@@ -155,12 +155,15 @@ class DemoEngine:
         )
 
 
-def demo_engine_handlers(model: ServedModel, pace: Pace = Pace()) -> list[HTTPRouteHandler]:
+def demo_engine_handlers(
+    model: ServedModel, pace: Pace = Pace(), limits: BodyLimits = USUAL_LIMITS
+) -> list[HTTPRouteHandler]:
     """The routes of the demo engine, for ``Litestar(route_handlers=...)``.
 
     Args:
         model: the model that the engine pretends to run.
         pace: how streams are cut.
+        limits: of bodies.
 
     The handlers raise ``InputError`` for requests that cannot be served; the application answers it with 400.
     """
@@ -181,7 +184,7 @@ def demo_engine_handlers(model: ServedModel, pace: Pace = Pace()) -> list[HTTPRo
     )
     async def generate(request: Request[Any, Any, Any]) -> Response[Any]:
         """Play an engine by a script: a response for the prompt, or with `stream: true` its chunks as SSE."""
-        return await sync_to_thread(answer, await read_json(request, request.app.state.body_limits))
+        return await sync_to_thread(answer, await read_json(request, limits))
 
     return [generate]
 

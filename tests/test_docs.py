@@ -178,7 +178,7 @@ def test_only_hooks_that_exist_are_documented() -> None:
 
 def test_all_that_a_parser_is_given_is_documented() -> None:
     text = read("docs", "hooks.md")
-    fields = [field.name for given in (Delta, ParseContext, Step) for field in dataclasses.fields(given)]
+    fields = [field.name for given in (Delta, ParseContext) for field in dataclasses.fields(given)] + [*Step._fields]
     assert [name for name in fields if not re.search(rf"`[^`]*\b{name}\b[^`]*`", text)] == []
 
 

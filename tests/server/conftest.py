@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import faulthandler
 import itertools
 import json
-import os
-import re
-import resource
-import signal
-import socket
-import subprocess
-import sys
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
@@ -28,9 +16,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
 
 from derender_core.errors import InputError
-from derender_server.app import create_app
 from derender_server.derenderer import Derenderer
-from derender_server.settings import Settings
 
 SMALL_SPECIALS = ("<s>", "</s>", "<|im_start|>", "<|im_end|>")
 SMALL_MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
@@ -336,196 +322,3 @@ class ApiTalk:
 def api_talk(talk: Callable[..., Talk]) -> Callable[..., ApiTalk]:
     """``api_talk("responses" | "messages", ...)``: as ``talk``, for another API."""
     return lambda api, *args, **more: ApiTalk(talk(*args, **more).derenderer, api)
-
-
-# -- servers in processes of their own ---------------------------------------------------------------------------------
-
-
-class Served:
-    """``derender serve demo`` in a process of its own, and what it writes."""
-
-    def __init__(self, flags: tuple[str, ...], env: dict[str, str]) -> None:
-        command = [sys.executable, "-m", "derender_server.cli", "serve", "demo", *flags]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}
-        )
-        assert self.process.stderr is not None
-        assert self.process.stdout is not None
-        self.errors = [self.process.stderr.readline()]
-        self.lines: list[str] = []
-        self._readers = [
-            threading.Thread(target=lambda: self.errors.extend(self.process.stderr or ()), daemon=True),
-            threading.Thread(target=lambda: self.lines.extend(self.process.stdout or ()), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
-        found = re.search(r"http://([\d.]+):(\d+)", self.errors[0])
-        assert found, self.errors
-        self.address = (found[1], int(found[2]))
-        self.url = found[0]
-        self._until_up()
-
-    def _until_up(self) -> None:
-        while self.process.poll() is None:
-            try:
-                httpx.get(f"{self.url}/health")
-            except httpx.TransportError:
-                continue
-            return
-        raise AssertionError(self.errors)
-
-    def connect(self) -> socket.socket:
-        """A connection, for requests that no client sends."""
-        return socket.create_connection(self.address, timeout=60)
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it, and read the rest of what it writes; the exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        code = self.process.wait(timeout=60)
-        for reader in self._readers:
-            reader.join(timeout=60)
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
-        return code
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Served]]:
-    """``serve("--flag", ..., env={})``: the demo in a process of its own, on a free port."""
-    servers = []
-
-    def start(*flags: str, env: dict[str, str] | None = None) -> Served:
-        if "--port" not in flags:
-            flags = ("--port", "0", *flags)
-        servers.append(Served(flags, env or {}))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
-
-
-def read_answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of the next answer on a connection."""
-    got = b""
-    while b"\r\n\r\n" not in got:
-        got += _receive(connection)
-    head, _, body = got.partition(b"\r\n\r\n")
-    first, *rest = head.decode("latin-1").split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
-    while len(body) < int(headers.get("content-length", 0)):
-        body += _receive(connection)
-    return int(first.split()[1]), headers, body
-
-
-def _receive(connection: socket.socket) -> bytes:
-    piece = connection.recv(65536)
-    assert piece, "the connection was closed before the answer was complete"
-    return piece
-
-
-@pytest.fixture
-def answer_of() -> Callable[[socket.socket], tuple[int, dict[str, str], bytes]]:
-    """``answer_of(connection)``: status, headers and body of the next answer."""
-    return read_answer
-
-
-# -- hostile input -----------------------------------------------------------------------------------------------------
-
-HANG_SECONDS = 120
-"""What takes this long hangs. Requests of the fuzz tests take milliseconds."""
-
-FUZZ = int(os.environ.get("DERENDER_FUZZ", "1"))
-"""How many times the usual number of cases is tried."""
-
-
-class Prober:
-    """Sends bodies to an application in this process, and looks at what every answer must be like.
-
-    Args:
-        app: the application.
-        name: of the tests, for the line that tells how many cases were tried.
-    """
-
-    def __init__(self, app: Any, name: str) -> None:
-        self.app, self.name = app, name
-        self.statuses: Counter[int] = Counter()
-        self._loop = asyncio.new_event_loop()
-        self._memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    def send(
-        self, path: str, body: object, *, method: str = "POST", headers: dict[str, str] | None = None
-    ) -> tuple[int, Any]:
-        """Status and JSON of the answer to a body; what is not bytes is sent as JSON.
-
-        Raises:
-            AssertionError: the answer is none that a client may get.
-        """
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        given = {"content-type": "application/json", **(headers or {})}
-        scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
-            "path": path, "raw_path": path.encode(errors="replace"), "query_string": b"", "root_path": "",
-            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given.items()],
-            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
-        }  # fmt: skip
-        messages: list[Any] = []
-        left = [{"type": "http.request", "body": raw, "more_body": False}]
-
-        async def receive() -> Any:
-            return left.pop() if left else {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            messages.append(message)
-
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-        try:
-            self._loop.run_until_complete(self.app(scope, receive, send))
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-        status = messages[0]["status"]
-        answer = b"".join(message.get("body", b"") for message in messages[1:])
-        self.statuses[status] += 1
-        assert status < 500, (path, raw[:2000], answer)
-        assert b"Traceback" not in answer
-        assert b'File \\"' not in answer
-        value = json.loads(answer) if answer else None
-        if status >= 400:
-            assert set(value) == {"error"}
-            assert set(value["error"]) == {"message", "type", "param", "code"}
-            assert value["error"]["code"] == status
-            assert value["error"]["message"]
-        assert any(name == b"x-request-id" for name, _ in messages[0]["headers"])
-        return status, value
-
-    def close(self) -> str:
-        """End, and say how many cases there were."""
-        self._loop.close()
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._memory) // 1024
-        assert grown < 1024, f"{grown} MiB more than before"
-        told = ", ".join(f"{count} times {status}" for status, count in sorted(self.statuses.items()))
-        return f"{self.name}: {self.statuses.total()} cases ({told}), {grown} MiB more memory at most"
-
-
-@pytest.fixture(scope="module")
-def prober(request: pytest.FixtureRequest) -> Iterator[Callable[..., Prober]]:
-    """``prober(name, **settings)``: an application to send hostile bodies to. The number of cases is printed."""
-    made: list[Prober] = []
-
-    def make(name: str, **settings: Any) -> Prober:
-        made.append(Prober(create_app(Settings(**settings)), name))
-        return made[-1]
-
-    yield make
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        for one in made:
-            print(f"\n{one.close()}", end="", flush=True)
-
-
-@pytest.fixture(scope="session")
-def fuzz_factor() -> int:
-    """How many times the usual number of cases is tried: ``DERENDER_FUZZ``."""
-    return FUZZ

@@ -70,6 +70,7 @@ from derender_core.stream import Stream
 from derender_core.stream_setup import StreamSetup
 from derender_core.structural_tag import call_list, call_objects, call_section, call_tag, call_tags, offered_tools
 from derender_core.tagged_call import TaggedCallMachine
+from derender_core.tagged_section import TaggedSectionMachine
 from derender_core.think import ThinkMachine
 from derender_core.tokenizer import ModelTokenizer
 from derender_core.tool_machine import ToolMachine
@@ -128,6 +129,7 @@ __all__ = [
     "StreamSetup",
     "TagHead",
     "TaggedCallMachine",
+    "TaggedSectionMachine",
     "TemplateError",
     "Text",
     "ThinkMachine",

@@ -21,8 +21,7 @@ from derender_core import (
     ModelFamily,
     NeedData,
     Progress,
-    SectionMachine,
-    TaggedCallMachine,
+    TaggedSectionMachine,
     Tool,
     ToolChoice,
     call_section,
@@ -38,7 +37,7 @@ FENCE = "```"
 
 
 @dataclass
-class DeepSeekV3(SectionMachine, TaggedCallMachine):
+class DeepSeekV3(TaggedSectionMachine):
     """Fenced JSON calls in sections: DeepSeek R1, V3 and V3.1.
 
     Args:
@@ -49,34 +48,14 @@ class DeepSeekV3(SectionMachine, TaggedCallMachine):
     kind: str = ""
     fenced: int = 0
 
-    phase: str = "content"
-
     opener = CALL
     closer = CALL_END
     call_openers = (CALL,)
     section_openers = (SECTION,)
     section_closers = (SECTION_END,)
-    mentions = False
     breaks = (SECTION, SECTION_END)
     noise = ("<｜end▁of▁sentence｜>",)
     ends_message = ("<｜User｜>", "<｜tool▁outputs▁begin｜>")
-
-    def read_content(self) -> NeedData | None:
-        """Text until a section or a call begins."""
-        count, marker = self.find((SECTION, *self.ends, *self.noise))
-        if marker != SECTION:
-            return super().read_content()
-        self.content(self.take(count))
-        self.begin_section(SECTION)
-        return None
-
-    def open_call(self, opener: str) -> None:  # noqa: ARG002
-        """As ``SectionMachine.open_call``."""
-        self.open()
-
-    def stray(self) -> None:
-        """A call that never closed is malformed, its opener included."""
-        self.end_region(as_text=True)
 
     def forget_region(self) -> None:
         """As ``TaggedCallMachine.forget_region``, and the call's header."""

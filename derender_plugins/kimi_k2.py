@@ -20,8 +20,7 @@ from derender_core import (
     ModelFamily,
     NeedData,
     Progress,
-    SectionMachine,
-    TaggedCallMachine,
+    TaggedSectionMachine,
     ThinkMachine,
     Tool,
     ToolChoice,
@@ -39,7 +38,7 @@ _COUNTED = re.compile(r"(?:functions[._])?(?P<name>.*?)(?:[:][0-9]+)?")
 
 
 @dataclass
-class KimiK2(SectionMachine, TaggedCallMachine):
+class KimiK2(TaggedSectionMachine):
     """JSON calls with ids like functions.NAME:N, in sections: Kimi K2, K2 Thinking, K2.5.
 
     Args:
@@ -48,33 +47,13 @@ class KimiK2(SectionMachine, TaggedCallMachine):
 
     call_id: str = ""
 
-    phase: str = "content"
-
     opener = CALL
     closer = CALL_END
     call_openers = (CALL,)
     section_openers = SECTIONS
     section_closers = SECTION_ENDS
     breaks = (*SECTIONS, *SECTION_ENDS)
-    mentions = False
     trim = False
-
-    def read_content(self) -> NeedData | None:
-        """Text until a section or a call begins."""
-        count, marker = self.find((*self.ends, *self.noise))
-        if marker not in SECTIONS:
-            return super().read_content()
-        self.content(self.take(count))
-        self.begin_section(marker)
-        return None
-
-    def open_call(self, opener: str) -> None:  # noqa: ARG002
-        """As ``SectionMachine.open_call``."""
-        self.open()
-
-    def stray(self) -> None:
-        """A call that never closed is malformed, its opener included."""
-        self.end_region(as_text=True)
 
     def forget_region(self) -> None:
         """As ``TaggedCallMachine.forget_region``, and the call's id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from derender_server.chat_derenderer import ChatDerenderer
 from derender_server.completion_derenderer import CompletionDerenderer
@@ -19,25 +19,38 @@ from derender_server.wire.derender import (
 __all__ = ["ChatStream", "CompletionStream"]
 
 
-class ChatStream:
+D = TypeVar("D", ChatDerenderer, CompletionDerenderer)
+V = TypeVar("V", ChatRequestView, CompletionRequestView)
+
+
+class _Stream(Generic[D, V]):
+    """What streams of both kinds are made with, and keep."""
+
+    def __init__(
+        self,
+        derenderer: D,
+        request: V | None,
+        prompt_token_ids: Sequence[int] | None,
+        prompt_tokens: int | None,
+        model: str | None,
+    ) -> None:
+        self._derenderer: D = derenderer
+        self._request: V | None = request
+        self._shared: dict[str, Any] = {
+            "stream": True,
+            "model": model,
+            "prompt_tokens": prompt_tokens,
+            "prompt_token_ids": None if prompt_token_ids is None else list(prompt_token_ids),
+        }
+        self.states: dict[int, dict[str, Any]] = {}
+
+
+class ChatStream(_Stream[ChatDerenderer, ChatRequestView]):
     """One request's chat stream, of one choice or of several that interleave. Made by ``Derenderer.stream``.
 
     Attributes:
         states: the ``stream_state`` of each choice so far, by index; to go on in another process.
     """
-
-    def __init__(
-        self,
-        derenderer: ChatDerenderer,
-        request: ChatRequestView | None,
-        prompt_token_ids: Sequence[int] | None,
-        prompt_tokens: int | None,
-        model: str | None,
-    ) -> None:
-        self._derenderer, self._request, self._model = derenderer, request, model
-        self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
-        self._prompt_tokens = prompt_tokens
-        self.states: dict[int, dict[str, Any]] = {}
 
     def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> dict[str, Any]:
         """OpenAI's chunk for an engine's chunk.
@@ -48,39 +61,18 @@ class ChatStream:
         """
         chunk = from_value(chunk, GenerateStreamResponse)
         index = _index(chunk, self.states)
-        answer = self._derenderer.chunk(
-            DerenderChatStreamRequest.model_construct(
-                generate_chunk=chunk,
-                stream=True,
-                model=self._model,
-                stream_state=self.states.get(index),
-                prompt_tokens=self._prompt_tokens,
-                prompt_token_ids=self._prompt_token_ids,
-                chat_request=self._request,
-            )
+        request = DerenderChatStreamRequest.model_construct(
+            generate_chunk=chunk, stream_state=self.states.get(index), chat_request=self._request, **self._shared
         )
-        return _kept(answer, self.states, index)
+        return _kept(self._derenderer.chunk(request), self.states, index)
 
 
-class CompletionStream:
+class CompletionStream(_Stream[CompletionDerenderer, CompletionRequestView]):
     """One prompt's completion stream. Made by ``Derenderer.stream_completion``.
 
     Attributes:
         states: the ``stream_state`` of each choice so far, by index; to go on in another process.
     """
-
-    def __init__(
-        self,
-        derenderer: CompletionDerenderer,
-        request: CompletionRequestView | None,
-        prompt_token_ids: Sequence[int] | None,
-        prompt_tokens: int | None,
-        model: str | None,
-    ) -> None:
-        self._derenderer, self._request, self._model = derenderer, request, model
-        self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
-        self._prompt_tokens = prompt_tokens
-        self.states: dict[int, dict[str, Any]] = {}
 
     def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> dict[str, Any]:
         """OpenAI's chunk for an engine's chunk.
@@ -90,18 +82,10 @@ class CompletionStream:
         """
         chunk = from_value(chunk, GenerateStreamResponse)
         index = _index(chunk, self.states)
-        answer = self._derenderer.chunk(
-            DerenderCompletionStreamRequest.model_construct(
-                generate_chunk=chunk,
-                stream=True,
-                model=self._model,
-                stream_state=self.states.get(index),
-                prompt_tokens=self._prompt_tokens,
-                prompt_token_ids=self._prompt_token_ids,
-                completion_request=self._request,
-            )
+        request = DerenderCompletionStreamRequest.model_construct(
+            generate_chunk=chunk, stream_state=self.states.get(index), completion_request=self._request, **self._shared
         )
-        return _kept(answer, self.states, index)
+        return _kept(self._derenderer.chunk(request), self.states, index)
 
 
 def _index(chunk: GenerateStreamResponse, states: Mapping[int, Any]) -> int:

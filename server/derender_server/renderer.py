@@ -65,6 +65,8 @@ class Renderer:
         default_template_kwargs: template variables for requests that do not set them.
         trust_request_templates: whether a request may bring its own ``chat_template``.
         limits: what a request may ask for; the model's length and vocabulary by default.
+        enable_auto_tool_choice: whether calls of ``tool_choice: "auto"`` will be read; otherwise they are text, and an
+            engine must not be held to their format.
 
     Raises:
         ModelLoadError: a template file cannot be read.
@@ -81,8 +83,10 @@ class Renderer:
         default_template_kwargs: Mapping[str, Any] | None = None,
         trust_request_templates: bool = False,
         limits: Limits | None = None,
+        enable_auto_tool_choice: bool = True,
     ) -> None:
         self.model = model
+        self._auto = enable_auto_tool_choice
         self.pipeline = pipeline or Pipeline()
         self.default_template_kwargs = dict(default_template_kwargs or {})
         self.limits = limits or Limits(max_model_len=model.max_model_len, vocab_size=model.vocab_size)
@@ -154,7 +158,7 @@ class Renderer:
             self.limits,
             len(prompt.token_ids),
             parsers_need_special_tokens=self._parsers_need_special_tokens(context),
-            structured_outputs=chat_constraint(chat, context, self.pipeline.tool),
+            structured_outputs=chat_constraint(chat, context, self.pipeline.tool, auto=self._auto),
         )
         full_id = f"{CHAT_PREFIX}{request_id or chat.request_id or uuid.uuid4().hex}"
         rendered = _generate_request(chat, full_id, name, prompt, sampling)

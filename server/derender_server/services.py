@@ -109,6 +109,7 @@ class Services:
             default_template_kwargs=settings.default_chat_template_kwargs,
             trust_request_templates=settings.trust_request_chat_template,
             limits=limits,
+            enable_auto_tool_choice=settings.enable_auto_tool_choice,
         )
 
     def summary(self) -> str:

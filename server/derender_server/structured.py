@@ -33,7 +33,7 @@ def completion_constraint(request: CompletionRequest | ChatCompletionRequest) ->
 
 
 def chat_constraint(
-    request: ChatCompletionRequest, context: ParseContext, tool_parser: Parser | None
+    request: ChatCompletionRequest, context: ParseContext, tool_parser: Parser | None, *, auto: bool = True
 ) -> dict[str, Any] | None:
     """What a chat request asks for; a forced tool choice wins over the rest.
 
@@ -41,6 +41,7 @@ def chat_constraint(
         request: the request.
         context: what the parsers know of it.
         tool_parser: it may know a grammar of its format.
+        auto: whether calls of ``tool_choice: "auto"`` will be read.
 
     Raises:
         InputError: constraints that exclude each other, or tools that cannot be put into one schema.
@@ -51,7 +52,7 @@ def chat_constraint(
     if not tools or request.tool_choice_text == "none":
         return asked
     if request.tool_choice_text == "auto":
-        if asked is not None or not any(tool.strict for tool in tools):
+        if asked is not None or not auto or not any(tool.strict for tool in tools):
             return asked
         return _structural_tag(tool_parser, tools, "auto")
     if asked is not None:

@@ -325,6 +325,12 @@ def test_free_choice_is_constrained_only_for_strict_tools(renderer: Renderer) ->
     assert chat(parsing, tools=TOOLS, response_format=SCHEMA_FORMAT)["structured_outputs"] == {"json": WEATHER}
 
 
+def test_free_choice_is_not_constrained_where_its_calls_stay_text(renderer: Renderer) -> None:
+    parsing = Renderer(renderer.model, pipeline=tagged(renderer.model).pipeline, enable_auto_tool_choice=False)
+    assert chat(parsing, tools=TOOLS)["structured_outputs"] is None
+    assert chat(parsing, tools=TOOLS, tool_choice="required")["structured_outputs"] is not None
+
+
 def test_a_forced_call_wins_over_the_response_format(renderer: Renderer, caplog: pytest.LogCaptureFixture) -> None:
     named = {"type": "function", "function": {"name": "now"}}
     with caplog.at_level(logging.INFO):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from derender_server.messages_derenderer import MessagesDerenderer
 from derender_server.responses_derenderer import ResponsesDerenderer
+from derender_server.streams import RequestStream
 from derender_server.wire.api_derender import (
     DerenderMessagesStreamRequest,
     DerenderResponsesStreamRequest,
@@ -19,26 +20,27 @@ from derender_server.wire.derender import GenerateStreamResponse
 
 __all__ = ["MessagesStream", "ResponsesStream"]
 
+D = TypeVar("D")
+V = TypeVar("V")
 
-class MessagesStream:
-    """One Message's stream. Made by ``Derenderer.stream_messages``.
 
-    Attributes:
-        state: the ``stream_state`` so far; to go on in another process.
-    """
+class _EventStream(RequestStream[D, V]):
+    """A stream of one choice that answers events."""
 
-    def __init__(
-        self,
-        derenderer: MessagesDerenderer,
-        request: MessagesRequestView | None,
-        prompt_token_ids: Sequence[int] | None,
-        prompt_tokens: int | None,
-        model: str | None,
-    ) -> None:
-        self._derenderer, self._request, self._model = derenderer, request, model
-        self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
-        self._prompt_tokens = prompt_tokens
-        self.state: dict[str, Any] | None = None
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """The ``stream_state`` so far; to go on in another process."""
+        return self.states.get(0)
+
+    def _kept(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
+        """The events, once their state is kept."""
+        self.states[0] = answer["stream_state"]
+        events: list[dict[str, Any]] = answer["events"]
+        return events
+
+
+class MessagesStream(_EventStream[MessagesDerenderer, MessagesRequestView]):
+    """One Message's stream. Made by ``Derenderer.stream_messages``."""
 
     def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> list[dict[str, Any]]:
         """The events for an engine's chunk.
@@ -47,28 +49,17 @@ class MessagesStream:
             InputError: the chunk is wrong; names the field.
             ParserError: a parser failed; names it.
         """
-        answer = self._derenderer.events(
-            DerenderMessagesStreamRequest.model_construct(
-                generate_chunk=from_value(chunk, GenerateStreamResponse),
-                stream=True,
-                model=self._model,
-                stream_state=self.state,
-                prompt_tokens=self._prompt_tokens,
-                prompt_token_ids=self._prompt_token_ids,
-                messages_request=self._request,
-            )
+        request = DerenderMessagesStreamRequest.model_construct(
+            generate_chunk=from_value(chunk, GenerateStreamResponse),
+            stream_state=self.state,
+            messages_request=self._request,
+            **self._shared,
         )
-        self.state = answer["stream_state"]
-        events: list[dict[str, Any]] = answer["events"]
-        return events
+        return self._kept(self._derenderer.events(request))
 
 
-class ResponsesStream:
-    """One Response's stream. Made by ``Derenderer.stream_responses``. It keeps the transcript, too.
-
-    Attributes:
-        state: the ``stream_state`` so far; to go on in another process.
-    """
+class ResponsesStream(_EventStream[ResponsesDerenderer, ResponsesRequestView]):
+    """One Response's stream. Made by ``Derenderer.stream_responses``. It keeps the transcript, too."""
 
     def __init__(
         self,
@@ -78,12 +69,9 @@ class ResponsesStream:
         prompt_tokens: int | None,
         model: str | None,
     ) -> None:
-        self._derenderer, self._request, self._model = derenderer, request, model
-        self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
-        self._prompt_tokens = prompt_tokens
+        super().__init__(derenderer, request, prompt_token_ids, prompt_tokens, model)
         self._output: list[dict[str, Any]] = []
         self._text = ""
-        self.state: dict[str, Any] | None = None
 
     @property
     def transcript(self) -> Transcript:
@@ -99,17 +87,12 @@ class ResponsesStream:
         """
         request = DerenderResponsesStreamRequest.model_construct(
             generate_chunk=from_value(chunk, GenerateStreamResponse),
-            stream=True,
-            model=self._model,
             stream_state=self.state,
-            prompt_tokens=self._prompt_tokens,
-            prompt_token_ids=self._prompt_token_ids,
             responses_request=self._request,
             transcript=self.transcript,
+            **self._shared,
         )
-        answer = self._derenderer.events(request)
-        self.state = answer["stream_state"]
-        events: list[dict[str, Any]] = answer["events"]
+        events = self._kept(self._derenderer.events(request))
         for event in events:
             if event["type"].endswith(".delta"):
                 self._text += event["delta"]

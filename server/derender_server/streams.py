@@ -16,15 +16,19 @@ from derender_server.wire.derender import (
     GenerateStreamResponse,
 )
 
-__all__ = ["ChatStream", "CompletionStream"]
+__all__ = ["ChatStream", "CompletionStream", "RequestStream"]
 
 
-D = TypeVar("D", ChatDerenderer, CompletionDerenderer)
-V = TypeVar("V", ChatRequestView, CompletionRequestView)
+D = TypeVar("D")
+V = TypeVar("V")
 
 
-class _Stream(Generic[D, V]):
-    """What streams of both kinds are made with, and keep."""
+class RequestStream(Generic[D, V]):
+    """What the streams of all APIs are made with: the service, the request, and what every chunk says again.
+
+    Attributes:
+        states: the ``stream_state`` of each choice so far, by index; to go on in another process.
+    """
 
     def __init__(
         self,
@@ -45,12 +49,8 @@ class _Stream(Generic[D, V]):
         self.states: dict[int, dict[str, Any]] = {}
 
 
-class ChatStream(_Stream[ChatDerenderer, ChatRequestView]):
-    """One request's chat stream, of one choice or of several that interleave. Made by ``Derenderer.stream``.
-
-    Attributes:
-        states: the ``stream_state`` of each choice so far, by index; to go on in another process.
-    """
+class ChatStream(RequestStream[ChatDerenderer, ChatRequestView]):
+    """One request's chat stream, of one choice or of several that interleave. Made by ``Derenderer.stream``."""
 
     def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> dict[str, Any]:
         """OpenAI's chunk for an engine's chunk.
@@ -67,12 +67,8 @@ class ChatStream(_Stream[ChatDerenderer, ChatRequestView]):
         return _kept(self._derenderer.chunk(request), self.states, index)
 
 
-class CompletionStream(_Stream[CompletionDerenderer, CompletionRequestView]):
-    """One prompt's completion stream. Made by ``Derenderer.stream_completion``.
-
-    Attributes:
-        states: the ``stream_state`` of each choice so far, by index; to go on in another process.
-    """
+class CompletionStream(RequestStream[CompletionDerenderer, CompletionRequestView]):
+    """One prompt's completion stream. Made by ``Derenderer.stream_completion``."""
 
     def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> dict[str, Any]:
         """OpenAI's chunk for an engine's chunk.

@@ -127,7 +127,8 @@ class Stream:
                 that the model left open.
 
         Returns:
-            The events that became certain. ``decoded`` holds the text of these tokens.
+            The events that became certain. ``decoded`` holds the text of these tokens. A stop string ends the output
+            like an engine that knew of it: what the parsers held back comes out, and nothing comes later.
 
         Raises:
             TokenIdError: a negative id.
@@ -135,10 +136,15 @@ class Stream:
         """
         decoded, self._detokenizing = self._detokenizer.push(self._detokenizing, token_ids, final=final)
         self.decoded = decoded
-        if self._pipeline.reasoning is not None and self.stopped is None:  # what follows a stop string is nothing
+        if self.stopped is not None:
+            self.output_tokens += len(token_ids)
+            return []
+        if self._pipeline.reasoning is not None:
             self._counter.add(decoded.lengths)
         text, specials = self._cut(decoded, final) if self._stop else (decoded.text, decoded.specials)
         self.output_tokens += len(token_ids)
+        if self.stopped is not None:
+            final, finish_reason = True, "stop"
         if not text and not final:
             return []
         step = self._pipeline.parse_delta(self._parsing, Delta(text, specials, final, finish_reason), self._context)
@@ -150,8 +156,6 @@ class Stream:
     def _cut(self, decoded: Decoded, final: bool) -> tuple[str, tuple[Special, ...]]:
         """The text that is certain in view of the stop strings."""
         assert self._stop is not None
-        if self.stopped is not None:
-            return "", ()
         early = self._stop.min_tokens - self.output_tokens
         free = len(self._held) + sum(decoded.lengths[:early]) if early > 0 else 0
         offset = len(self._held)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -14,7 +15,7 @@ from derender_server.chat import CallIds
 from derender_server.chunks import ChunkInput, advance, begin
 from derender_server.deployment import Deployment
 from derender_server.parts import Part, PartTracker, whole_parts
-from derender_server.prepared import PreparedRequests
+from derender_server.prepared import Prepared, PreparedRequests
 from derender_server.sequence import Output, check_chunk, check_response, run_whole
 from derender_server.stream_state import Envelope, ReplayForm, StateCodec
 from derender_server.usage import check_prompt_tokens
@@ -126,11 +127,26 @@ class ApiDerenderer(Generic[V]):
             TokenCounts.of(response.usage, request.prompt_tokens, len(prompt or ()), len(output.token_ids), reasoning),
         )
 
-    def chunk(self, request: StreamRequest, view: V | None) -> tuple[Envelope, ChunkAnswer | None]:
+    def prepare(self, view: V | None) -> Prepared:
+        """What a request means for its stream, for callers that keep it.
+
+        Raises:
+            InputError: the request is missing and needed, or a field is wrong; names it.
+        """
+        return self._requests.of(view, whole=False)
+
+    def advance(
+        self, request: StreamRequest, state: Mapping[str, Any] | Envelope | None, prepared: Prepared
+    ) -> tuple[Envelope, ChunkAnswer | None]:
         """Parse a chunk. The envelope is up to date, except for ``api``, which ``keep`` sets.
 
+        Args:
+            request: the call.
+            state: of the chunk before.
+            prepared: what ``prepare`` gave.
+
         Returns:
-            The envelope; and the answer, None for a chunk that only reports usage.
+            The envelope; and the answer, None for a chunk that only reports usage or comes behind a stop string.
 
         Raises:
             InputError: the request is wrong, or the stream has ended already; names the field.
@@ -141,9 +157,9 @@ class ApiDerenderer(Generic[V]):
         name = deployment.model.resolve_name(request.model)
         check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
-        call, options = self._requests.of(view, whole=False)
+        call, options = prepared
         prompt = request.prompt_token_ids
-        given = ChunkInput(chunk, request.stream_state, prompt, deployment.has_parser, self._id_prefix)
+        given = ChunkInput(chunk, state, prompt, deployment.has_parser, self._id_prefix)
         at = begin(given, self.codec)
         if isinstance(at, ReplayForm):
             raise StateError(
@@ -152,13 +168,16 @@ class ApiDerenderer(Generic[V]):
                 "stream_state.output_token_ids",
             )
         api = at.api or {}
-        if choice is not None and api.get(FINISHED) is True:
-            raise InputError("the stream has ended: the chunk before had a finish_reason", "generate_chunk.choices")
+        has_ended = api.get(FINISHED) is True
         tracker = PartTracker(bool(options.reasoning_fields), options.max_calls, api)
         first = not at.role_sent
         envelope, output = advance(call, given, at, choice)
         if choice is None or output is None:
             return envelope, None
+        if has_ended:
+            if output.stream.stopped is None:
+                raise InputError("the stream has ended: the chunk before had a finish_reason", "generate_chunk.choices")
+            return envelope, None  # the engine went on: it does not see the text
         envelope.role_sent = True
         counts = TokenCounts.of(
             chunk.usage, request.prompt_tokens, envelope.prompt, envelope.tokens, envelope.reasoning

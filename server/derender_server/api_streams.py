@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from derender_server.messages_derenderer import MessagesDerenderer
 from derender_server.responses_derenderer import ResponsesDerenderer
-from derender_server.streams import RequestStream
+from derender_server.streams import RequestStream, StreamService
 from derender_server.wire.api_derender import (
     DerenderMessagesStreamRequest,
     DerenderResponsesStreamRequest,
@@ -20,7 +20,7 @@ from derender_server.wire.derender import GenerateStreamResponse
 
 __all__ = ["MessagesStream", "ResponsesStream"]
 
-D = TypeVar("D")
+D = TypeVar("D", bound=StreamService)
 V = TypeVar("V")
 
 
@@ -31,12 +31,6 @@ class _EventStream(RequestStream[D, V]):
     def state(self) -> dict[str, Any] | None:
         """The ``stream_state`` so far; to go on in another process."""
         return self.states.get(0)
-
-    def _kept(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
-        """The events, once their state is kept."""
-        self.states[0] = answer["stream_state"]
-        events: list[dict[str, Any]] = answer["events"]
-        return events
 
 
 class MessagesStream(_EventStream[MessagesDerenderer, MessagesRequestView]):
@@ -50,12 +44,10 @@ class MessagesStream(_EventStream[MessagesDerenderer, MessagesRequestView]):
             ParserError: a parser failed; names it.
         """
         request = DerenderMessagesStreamRequest.model_construct(
-            generate_chunk=from_value(chunk, GenerateStreamResponse),
-            stream_state=self.state,
-            messages_request=self._request,
-            **self._shared,
+            generate_chunk=from_value(chunk, GenerateStreamResponse), messages_request=self._request, **self._shared
         )
-        return self._kept(self._derenderer.events(request))
+        events, self._envelopes[0] = self._derenderer.advance(request, self._envelopes.get(0), self._prepared)
+        return events
 
 
 class ResponsesStream(_EventStream[ResponsesDerenderer, ResponsesRequestView]):
@@ -71,12 +63,12 @@ class ResponsesStream(_EventStream[ResponsesDerenderer, ResponsesRequestView]):
     ) -> None:
         super().__init__(derenderer, request, prompt_token_ids, prompt_tokens, model)
         self._output: list[dict[str, Any]] = []
-        self._text = ""
+        self._texts: list[str] = []
 
     @property
     def transcript(self) -> Transcript:
         """What the events said so far; to go on in another process."""
-        return Transcript.model_construct(output=self._output, text=self._text)
+        return Transcript.model_construct(output=self._output, text="".join(self._texts))
 
     def push(self, chunk: GenerateStreamResponse | Mapping[str, Any]) -> list[dict[str, Any]]:
         """The events for an engine's chunk.
@@ -86,17 +78,15 @@ class ResponsesStream(_EventStream[ResponsesDerenderer, ResponsesRequestView]):
             ParserError: a parser failed; names it.
         """
         request = DerenderResponsesStreamRequest.model_construct(
-            generate_chunk=from_value(chunk, GenerateStreamResponse),
-            stream_state=self.state,
-            responses_request=self._request,
-            transcript=self.transcript,
-            **self._shared,
+            generate_chunk=from_value(chunk, GenerateStreamResponse), responses_request=self._request, **self._shared
         )
-        events = self._kept(self._derenderer.events(request))
+        events, self._envelopes[0] = self._derenderer.advance(
+            request, self._envelopes.get(0), self._prepared, transcript=lambda: self.transcript
+        )
         for event in events:
             if event["type"].endswith(".delta"):
-                self._text += event["delta"]
+                self._texts.append(event["delta"])
             elif event["type"] == "response.output_item.done":
                 self._output.append(event["item"])
-                self._text = ""
+                self._texts.clear()
         return events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from derender_core.message import fold_message
@@ -13,9 +13,9 @@ from derender_server.chat_options import ChatOptions
 from derender_server.chunks import ChunkInput, advance, begin
 from derender_server.deployment import Deployment
 from derender_server.logprobs import chat_logprobs
-from derender_server.prepared import PreparedRequests
+from derender_server.prepared import Prepared, PreparedRequests
 from derender_server.sequence import Output, check_chunk, check_response, run_whole
-from derender_server.stream_state import Envelope
+from derender_server.stream_state import Envelope, StateCodec
 from derender_server.usage import check_prompt_tokens, stream_usage, usage_body
 from derender_server.wire.derender import (
     ChatRequestView,
@@ -38,6 +38,7 @@ class ChatDerenderer:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._requests = PreparedRequests(deployment, ChatRequestView, "chat_request", lambda view: view)
+        self.codec: StateCodec = deployment.codec(parsers=True)
 
     def completion(self, request: DerenderChatRequest) -> dict[str, Any]:
         """A chat completion, from an engine's whole response.
@@ -82,14 +83,31 @@ class ChatDerenderer:
             StateError: the state was not made here, or not for this configuration.
             ParserError: a parser failed; names it.
         """
+        chunk, envelope = self.advance(request, request.stream_state)
+        return {"chunk": chunk, "stream_state": self.codec.write(envelope)}
+
+    def prepare(self, view: ChatRequestView | None) -> Prepared:
+        """What a request means for its stream, for callers that keep it.
+
+        Raises:
+            InputError: the request is missing and needed, or a field is wrong; names it.
+        """
+        return self._requests.of(view, whole=False)
+
+    def advance(
+        self,
+        request: DerenderChatStreamRequest,
+        state: Mapping[str, Any] | Envelope | None,
+        prepared: Prepared | None = None,
+    ) -> tuple[dict[str, Any], Envelope]:
+        """As ``chunk``, for callers that keep the envelope instead of its state, and what the request means."""
         deployment, chunk = self._deployment, request.generate_chunk
         name = deployment.model.resolve_name(request.model)
         check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
-        call, options = self._requests.of(request.chat_request, whole=False)
-        given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, deployment.has_parser, "chatcmpl-")
-        codec = deployment.codec(parsers=True)
-        envelope, output = advance(call, given, begin(given, codec), choice)
+        call, options = prepared or self.prepare(request.chat_request)
+        given = ChunkInput(chunk, state, request.prompt_token_ids, deployment.has_parser, "chatcmpl-")
+        envelope, output = advance(call, given, begin(given, self.codec), choice)
         body: dict[str, Any] = {
             "id": envelope.request_id,
             "object": "chat.completion.chunk",
@@ -104,7 +122,7 @@ class ChatDerenderer:
         if chunk.usage is not None:
             reasoning = deployment.reasoning_parser is not None
             body["usage"] = stream_usage(chunk.usage, envelope, request.prompt_tokens, reasoning=reasoning)
-        return {"chunk": body, "stream_state": codec.write(envelope)}
+        return body, envelope
 
     def _choice(
         self, at: int, choice: GenerateChoice, output: Output, options: ChatOptions, ids: CallIds

@@ -29,14 +29,14 @@ class ChunkInput:
 
     Args:
         chunk: the engine's chunk.
-        state: the state of the call before, or None.
+        state: the state of the call before, as the client brought it or, in the same process, as it is; or None.
         prompt_token_ids: the prompt, or None.
         needs_prompt: a parser runs, which must know the prompt once.
         id_prefix: of the response's id, when the engine gives none.
     """
 
     chunk: GenerateStreamResponse
-    state: Mapping[str, Any] | None
+    state: Mapping[str, Any] | Envelope | None
     prompt_token_ids: Sequence[int] | None
     needs_prompt: bool
     id_prefix: str
@@ -71,6 +71,8 @@ def begin(given: ChunkInput, codec: StateCodec) -> Envelope | ReplayForm:
     Raises:
         StateError: the state was not made here, or not for this configuration.
     """
+    if isinstance(given.state, Envelope):
+        return given.state
     if given.state is not None:
         return codec.read(given.state)
     return _new_envelope(given)
@@ -95,36 +97,39 @@ def advance(
         StateError: the state is not one of this configuration.
     """
     early: list[Event] = []
-    stream: Stream | None = None
     if isinstance(at, ReplayForm):
-        envelope, stream, early = _rebuild(request, given, at)
+        envelope, early = _rebuild(request, given, at)
     else:
         envelope = at
     if choice is None:
         return envelope, None
-    if stream is None and envelope.core is None:
-        prompt = given.prompt(request.limits)
-        envelope.prompt = len(prompt or ())
-        stream = open_stream(request, None, prompt, choice)
-    elif stream is None:
-        stream = open_stream(request, envelope.core, None, choice)
+    if envelope.stream is None:
+        envelope.stream = _open(request, given, envelope, choice)
     count = len(choice.token_ids or ())
     request.limits.check_total(envelope.prompt, envelope.tokens, count)
-    output = run_chunk(request, choice, stream)
+    output = run_chunk(request, choice, envelope.stream)
     output.events[:0] = early
     envelope.tokens += count
     begun = [event.index + 1 for event in output.events if isinstance(event, ToolCallStart)]
     envelope.calls = max([envelope.calls, *begun])
-    envelope.reasoning = stream.reasoning_tokens
-    envelope.core = stream.state
+    envelope.reasoning = envelope.stream.reasoning_tokens
     return envelope, output
+
+
+def _open(request: Request, given: ChunkInput, envelope: Envelope, choice: GenerateStreamChoice) -> Stream:
+    """The stream that the envelope is about, at its start or where the envelope says."""
+    if envelope.core is not None:
+        return open_stream(request, envelope.core, None, choice)
+    prompt = given.prompt(request.limits)
+    envelope.prompt = len(prompt or ())
+    return open_stream(request, None, prompt, choice)
 
 
 def _new_envelope(given: ChunkInput) -> Envelope:
     return Envelope(given.chunk.request_id or f"{given.id_prefix}{uuid.uuid4().hex}", int(time.time()))
 
 
-def _rebuild(request: Request, given: ChunkInput, form: ReplayForm) -> tuple[Envelope, Stream, list[Event]]:
+def _rebuild(request: Request, given: ChunkInput, form: ReplayForm) -> tuple[Envelope, list[Event]]:
     """A stream begun on another server, and what that server had not yet told the client of its calls."""
     request.limits.check_ids(form.token_ids, "stream_state.output_token_ids")
     prompt = given.prompt(request.limits)
@@ -132,7 +137,7 @@ def _rebuild(request: Request, given: ChunkInput, form: ReplayForm) -> tuple[Env
     stream = open_stream(request, None, prompt)
     events = [event for chunk in replay(stream, form.token_ids, form.chunk_lens) for event in chunk]
     envelope = _new_envelope(given)
-    envelope.core = stream.state
+    envelope.stream = stream
     envelope.role_sent = form.role_sent
     envelope.prompt, envelope.tokens = len(prompt or ()), len(form.token_ids)
     envelope.calls = form.calls_sent or 0
@@ -144,4 +149,4 @@ def _rebuild(request: Request, given: ChunkInput, form: ReplayForm) -> tuple[Env
     calls = [event for event in events if isinstance(event, (ToolCallStart, ToolCallArguments, ToolCallEnd))]
     if form.calls_sent is None:
         envelope.calls = sum(isinstance(event, ToolCallStart) for event in calls)
-    return envelope, stream, [event for event in calls if event.index >= envelope.calls]
+    return envelope, [event for event in calls if event.index >= envelope.calls]

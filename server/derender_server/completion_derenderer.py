@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from derender_core.inputs import ParseContext
@@ -13,7 +14,7 @@ from derender_server.deployment import Deployment
 from derender_server.logprobs import completion_logprobs
 from derender_server.sequence import Output, Request, check_chunk, run_whole
 from derender_server.stops import TextOptions
-from derender_server.stream_state import Envelope
+from derender_server.stream_state import Envelope, StateCodec
 from derender_server.usage import check_prompt_tokens, stream_usage, usage_body
 from derender_server.wire.derender import (
     CompletionRequestView,
@@ -38,6 +39,7 @@ class CompletionDerenderer:
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
+        self.codec: StateCodec = deployment.codec(parsers=False)
 
     def completion(self, request: DerenderCompletionRequest) -> dict[str, Any]:
         """A text completion, from an engine's whole response to each prompt.
@@ -51,7 +53,7 @@ class CompletionDerenderer:
         counts = [
             check_prompt_tokens(count, f"prompt_tokens.{at}") for at, count in enumerate(request.prompt_tokens or ())
         ]
-        call = self._call(view)
+        call = self.prepare(view)
         choices: list[dict[str, Any]] = []
         tokens = 0
         for at, response in enumerate(request.generate_responses):
@@ -86,14 +88,33 @@ class CompletionDerenderer:
             InputError: the request is wrong; names the field.
             StateError: the state was not made here, or not for this configuration.
         """
+        chunk, envelope = self.advance(request, request.stream_state)
+        return {"chunk": chunk, "stream_state": self.codec.write(envelope)}
+
+    def prepare(self, view: CompletionRequestView | None) -> Request:
+        """What a request means for its stream, for callers that keep it.
+
+        Raises:
+            InputError: a field is wrong; names it.
+        """
+        deployment = self._deployment
+        text = TextOptions.of(view, "completion_request")
+        return Request(deployment.model, deployment.limits, deployment.plain, ParseContext(), text)
+
+    def advance(
+        self,
+        request: DerenderCompletionStreamRequest,
+        state: Mapping[str, Any] | Envelope | None,
+        prepared: Request | None = None,
+    ) -> tuple[dict[str, Any], Envelope]:
+        """As ``chunk``, for callers that keep the envelope instead of its state, and what the request means."""
         deployment, chunk = self._deployment, request.generate_chunk
         name = deployment.model.resolve_name(request.model)
         check_prompt_tokens(request.prompt_tokens)
         choice = check_chunk(chunk, deployment.limits)
         view = request.completion_request or NO_REQUEST
-        given = ChunkInput(chunk, request.stream_state, request.prompt_token_ids, False, "cmpl-")
-        codec = deployment.codec(parsers=False)
-        envelope, output = advance(self._call(view), given, begin(given, codec), choice)
+        given = ChunkInput(chunk, state, request.prompt_token_ids, False, "cmpl-")
+        envelope, output = advance(prepared or self.prepare(view), given, begin(given, self.codec), choice)
         body: dict[str, Any] = {
             "id": envelope.request_id,
             "object": "text_completion",
@@ -105,12 +126,7 @@ class CompletionDerenderer:
             body["choices"].append(self._chunk_choice(choice, output, view, envelope))
         if chunk.usage is not None:
             body["usage"] = stream_usage(chunk.usage, envelope, request.prompt_tokens, reasoning=False)
-        return {"chunk": body, "stream_state": codec.write(envelope)}
-
-    def _call(self, view: CompletionRequestView) -> Request:
-        deployment = self._deployment
-        text = TextOptions.of(view, "completion_request")
-        return Request(deployment.model, deployment.limits, deployment.plain, ParseContext(), text)
+        return body, envelope
 
     def _chunk_choice(
         self, choice: GenerateStreamChoice, output: Output, view: CompletionRequestView, envelope: Envelope

@@ -11,7 +11,8 @@ from derender_server.chat import CallIds
 from derender_server.deployment import Deployment
 from derender_server.messages_request import messages_view_to_chat
 from derender_server.parts import Closed, Grown, Opened, Part, PartChange
-from derender_server.prepared import PreparedRequests
+from derender_server.prepared import Prepared, PreparedRequests
+from derender_server.stream_state import Envelope, StateCodec
 from derender_server.wire.api_derender import (
     DerenderMessagesRequest,
     DerenderMessagesStreamRequest,
@@ -34,6 +35,7 @@ class MessagesDerenderer:
     def __init__(self, deployment: Deployment) -> None:
         requests = PreparedRequests(deployment, MessagesRequestView, "messages_request", messages_view_to_chat)
         self._api = ApiDerenderer(deployment, requests, "messages", id_prefix="msg_", call_prefix="toolu_")
+        self.codec: StateCodec = self._api.codec
         self._counts_reasoning = deployment.reasoning_parser is not None
 
     def message(self, request: DerenderMessagesRequest) -> dict[str, Any]:
@@ -60,12 +62,31 @@ class MessagesDerenderer:
             StateError: the state was not made here, or not for this configuration.
             ParserError: a parser failed; names it.
         """
-        envelope, answer = self._api.chunk(request, request.messages_request)
-        events: list[dict[str, Any]] = []
-        if answer is not None:
-            events = list(self._events(answer))
-            self._api.keep(envelope, answer)
-        return {"events": events, "stream_state": self._api.codec.write(envelope)}
+        events, envelope = self.advance(request, request.stream_state)
+        return {"events": events, "stream_state": self.codec.write(envelope)}
+
+    def prepare(self, view: MessagesRequestView | None) -> Prepared:
+        """What a request means for its stream, for callers that keep it.
+
+        Raises:
+            InputError: the request is missing and needed, or a field is wrong; names it.
+        """
+        return self._api.prepare(view)
+
+    def advance(
+        self,
+        request: DerenderMessagesStreamRequest,
+        state: Mapping[str, Any] | Envelope | None,
+        prepared: Prepared | None = None,
+    ) -> tuple[list[dict[str, Any]], Envelope]:
+        """As ``events``, for callers that keep the envelope instead of its state, and what the request means."""
+        prepared = prepared or self.prepare(request.messages_request)
+        envelope, answer = self._api.advance(request, state, prepared)
+        if answer is None:
+            return [], envelope
+        events = list(self._events(answer))
+        self._api.keep(envelope, answer)
+        return events, envelope
 
     def _events(self, answer: ChunkAnswer) -> Iterator[dict[str, Any]]:
         output, tracker = answer.output, answer.tracker

@@ -16,7 +16,10 @@ from derender_server.stops import TextOptions
 from derender_server.wire.decode import decode_body, encode_fields
 from derender_server.wire.derender import ChatRequestView
 
-__all__ = ["PreparedRequests"]
+__all__ = ["Prepared", "PreparedRequests"]
+
+Prepared = tuple[Request, ChatOptions]
+"""A request as the parsers and as the shape of the answer need it."""
 
 V = TypeVar("V", bound=BaseModel)
 CACHED_REQUESTS = 128
@@ -39,7 +42,7 @@ class PreparedRequests(Generic[V]):
         self._deployment, self._view, self._param, self._to_chat = deployment, view, param, to_chat
         self._cached = lru_cache(CACHED_REQUESTS)(self._of_json)
 
-    def of(self, view: V | None, *, whole: bool) -> tuple[Request, ChatOptions]:
+    def of(self, view: V | None, *, whole: bool) -> Prepared:
         """What a request means.
 
         Args:
@@ -61,10 +64,10 @@ class PreparedRequests(Generic[V]):
         key = encode_fields(view)
         return self._cached(key, whole) if len(key) <= CACHED_BYTES else self._read(view, whole)
 
-    def _of_json(self, key: bytes, whole: bool) -> tuple[Request, ChatOptions]:
+    def _of_json(self, key: bytes, whole: bool) -> Prepared:
         return self._read(decode_body(key, self._view), whole)
 
-    def _read(self, view: V | None, whole: bool) -> tuple[Request, ChatOptions]:
+    def _read(self, view: V | None, whole: bool) -> Prepared:
         deployment = self._deployment
         chat = None if view is None else self._to_chat(view)
         context = parse_context(

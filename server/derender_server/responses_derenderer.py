@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from derender_core.errors import StateError
 from derender_server.api_derenderer import ApiDerenderer, ChunkAnswer
 from derender_server.deployment import Deployment
-from derender_server.prepared import PreparedRequests
+from derender_server.prepared import Prepared, PreparedRequests
 from derender_server.responses_events import ResponseEvents
 from derender_server.responses_items import ending, item_body, response_body, usage_body
 from derender_server.responses_request import responses_view_to_chat
+from derender_server.stream_state import Envelope, StateCodec
 from derender_server.wire.api_derender import (
     DerenderResponsesRequest,
     DerenderResponsesStreamRequest,
     ResponsesRequestView,
+    Transcript,
 )
 
 __all__ = ["ResponsesDerenderer"]
@@ -35,6 +37,7 @@ class ResponsesDerenderer:
     def __init__(self, deployment: Deployment) -> None:
         requests = PreparedRequests(deployment, ResponsesRequestView, "responses_request", responses_view_to_chat)
         self._api = ApiDerenderer(deployment, requests, "responses", id_prefix="resp_", call_prefix="call_")
+        self.codec: StateCodec = self._api.codec
 
     def response(self, request: DerenderResponsesRequest) -> dict[str, Any]:
         """A Response, from an engine's whole response.
@@ -67,13 +70,39 @@ class ResponsesDerenderer:
             StateError: the state was not made here, or not for this configuration.
             ParserError: a parser failed; names it.
         """
-        envelope, answer = self._api.chunk(request, request.responses_request)
-        events: list[dict[str, Any]] = []
-        if answer is not None:
-            maker = ResponseEvents(answer.ids, _number(envelope.api), answer.tracker, request.transcript)
-            events = list(_events(answer, maker, request.responses_request, envelope.created))
-            self._api.keep(envelope, answer, q=maker.number)
-        return {"events": events, "stream_state": self._api.codec.write(envelope)}
+        events, envelope = self.advance(request, request.stream_state)
+        return {"events": events, "stream_state": self.codec.write(envelope)}
+
+    def prepare(self, view: ResponsesRequestView | None) -> Prepared:
+        """What a request means for its stream, for callers that keep it.
+
+        Raises:
+            InputError: the request is missing and needed, or a field is wrong; names it.
+        """
+        return self._api.prepare(view)
+
+    def advance(
+        self,
+        request: DerenderResponsesStreamRequest,
+        state: Mapping[str, Any] | Envelope | None,
+        prepared: Prepared | None = None,
+        *,
+        transcript: Callable[[], Transcript | None] | None = None,
+    ) -> tuple[list[dict[str, Any]], Envelope]:
+        """As ``events``, for callers that keep the envelope instead of its state, and what the request means.
+
+        ``transcript`` is asked only when a text must be said again; without it, it is the request's.
+        """
+        prepared = prepared or self.prepare(request.responses_request)
+        envelope, answer = self._api.advance(request, state, prepared)
+        if answer is None:
+            return [], envelope
+        maker = ResponseEvents(
+            answer.ids, _number(envelope.api), answer.tracker, transcript or (lambda: request.transcript)
+        )
+        events = list(_events(answer, maker, request.responses_request, envelope.created))
+        self._api.keep(envelope, answer, q=maker.number)
+        return events, envelope
 
 
 def _events(

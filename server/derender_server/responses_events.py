@@ -8,7 +8,7 @@ events can keep it at no cost, and hands it in as a ``Transcript`` with the chun
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from derender_core.errors import InputError
@@ -33,13 +33,15 @@ class ResponseEvents:
         ids: of the response.
         number: ``sequence_number`` of the next event.
         tracker: the parts of the stream, as they are before the chunk.
-        transcript: what was said before the chunk, if the caller tells.
+        transcript: tells what was said before the chunk, if the caller does; asked only when it is said again.
 
     Attributes:
         number: ``sequence_number`` of the event behind these.
     """
 
-    def __init__(self, ids: CallIds, number: int, tracker: PartTracker, transcript: Transcript | None) -> None:
+    def __init__(
+        self, ids: CallIds, number: int, tracker: PartTracker, transcript: Callable[[], Transcript | None]
+    ) -> None:
         self.number = number
         self._ids, self._transcript = ids, transcript
         self._carried = tracker.open
@@ -139,6 +141,7 @@ class ResponseEvents:
         return items
 
     def _given(self, why: str) -> Transcript:
-        if self._transcript is None:
+        transcript = self._transcript()
+        if transcript is None:
             raise InputError(f"transcript is required: this chunk {why}. {HOW}", "transcript")
-        return self._transcript
+        return transcript

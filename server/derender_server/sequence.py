@@ -66,7 +66,7 @@ class Output:
         events: what the parsers said.
         stream: the stream behind them, with its state and counters.
         token_ids: all ids, the stop token included.
-        finish_reason: the engine's.
+        finish_reason: the engine's, or ``"stop"`` at a stop string; None while it goes on, and behind a stop string.
         stop_reason: what ended it, as the client is told.
     """
 
@@ -82,13 +82,13 @@ def run_whole(request: Request, choice: GenerateChoice, prompt_token_ids: Sequen
     token_ids = choice.token_ids or ()
     finish_reason = choice.finish_reason or "stop"
     ending = request.ending(token_ids, finish_reason, choice.stop_reason)
-    stop = None
-    if finish_reason == "stop" and not ending.by_token:
-        reported = choice.stop_reason if isinstance(choice.stop_reason, str) else ""
-        stop = request.text.stop_strings(reported) if reported else request.text.stop_strings()
+    known = choice.stop_reason if finish_reason == "stop" and isinstance(choice.stop_reason, str) else ""
+    stop = request.text.stop_strings(known) if known else request.text.stop_strings()
     stream = Stream.of(request.setup, prompt_token_ids=prompt_token_ids, stop=stop)
     events = stream.push(ending.text_ids, final=True, finish_reason=finish_reason)
-    return Output(events, stream, token_ids, finish_reason, stream.stopped or ending.stop_reason)
+    if stream.stopped is not None:
+        return Output(events, stream, token_ids, "stop", stream.stopped)
+    return Output(events, stream, token_ids, finish_reason, ending.stop_reason)
 
 
 def open_stream(
@@ -98,9 +98,6 @@ def open_stream(
     choice: GenerateStreamChoice | None = None,
 ) -> Stream:
     """The stream of a choice that comes in chunks, new or where ``state`` left it.
-
-    A stop string of the request cuts the text where it ends, also when the engine goes on or ends with ``"length"``:
-    what comes later cannot be known. One-shot derendering leaves such a text whole.
 
     Args:
         request: what all chunks share.
@@ -124,9 +121,14 @@ def run_chunk(request: Request, choice: GenerateStreamChoice, stream: Stream) ->
     """Parse the next chunk of a choice, which ``check_chunk`` has passed."""
     token_ids = choice.token_ids or ()
     ending = request.ending(token_ids, choice.finish_reason, choice.stop_reason)
+    has_ended = stream.stopped is not None
     final = choice.finish_reason is not None
     events = stream.push(ending.text_ids, final=final, finish_reason=choice.finish_reason)
-    return Output(events, stream, token_ids, choice.finish_reason, stream.stopped or ending.stop_reason)
+    if has_ended:
+        return Output(events, stream, token_ids, None, None)
+    if stream.stopped is not None:
+        return Output(events, stream, token_ids, "stop", stream.stopped)
+    return Output(events, stream, token_ids, choice.finish_reason, ending.stop_reason)
 
 
 def check_response(response: GenerateResponse, limits: Limits, param: str) -> None:

@@ -75,12 +75,10 @@ class Ending:
     Args:
         text_ids: the ids that are text: all, or all but the stop token.
         stop_reason: the stop token's id unless it is the primary EOS, or the stop string that the engine reports.
-        by_token: a stop token ended it, so no stop string did.
     """
 
     text_ids: Sequence[int]
     stop_reason: int | str | None
-    by_token: bool
 
 
 def find_ending(
@@ -103,7 +101,7 @@ def find_ending(
         eos_token_ids: all its end tokens.
     """
     if finish_reason != "stop" or isinstance(stop_reason, str) or not token_ids:
-        return Ending(token_ids, stop_reason, by_token=isinstance(stop_reason, int))
+        return Ending(token_ids, stop_reason)
     last = token_ids[-1]
     is_stop = (
         last == stop_reason
@@ -111,6 +109,6 @@ def find_ending(
         or (not options.ignore_eos and (last == eos_token_id or last in eos_token_ids))
     )
     if not is_stop:
-        return Ending(token_ids, stop_reason, by_token=stop_reason is not None)
+        return Ending(token_ids, stop_reason)
     reported = None if last == eos_token_id else last
-    return Ending(token_ids if options.include_stop else token_ids[:-1], reported, by_token=True)
+    return Ending(token_ids if options.include_stop else token_ids[:-1], reported)

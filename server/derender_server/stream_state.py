@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from derender_core.errors import StateError
+from derender_core.stream import Stream
 
 __all__ = ["Envelope", "ReplayForm", "StateCodec"]
 
@@ -35,7 +36,8 @@ class Envelope:
     Args:
         request_id: id of the response.
         created: when the stream began, in seconds since the epoch; the same for all its chunks.
-        core: the state of ``derender_core.Stream``; None until the first chunk that has a choice.
+        core: the state of ``derender_core.Stream``, as it came; None until the first chunk that has a choice.
+        stream: that stream, once it runs; it is what is written.
         role_sent: the assistant's role went out.
         prompt: tokens of the prompt, as far as known.
         tokens: output tokens so far, stop token included.
@@ -50,6 +52,7 @@ class Envelope:
     request_id: str
     created: int
     core: dict[str, Any] | None = None
+    stream: Stream | None = None
     role_sent: bool = False
     prompt: int = 0
     tokens: int = 0
@@ -59,6 +62,11 @@ class Envelope:
     pending: bytes = b""
     call_ids: tuple[str, ...] = ()
     api: dict[str, Any] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a chunk that has a choice came."""
+        return self.stream is not None or self.core is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,9 @@ class StateCodec:
         state: dict[str, Any] = {"v": VERSION, "p": list(self.names), "i": envelope.request_id, "t": envelope.created}
         if self.wire:
             state["w"] = self.wire
-        if envelope.core is not None:
+        if envelope.stream is not None:
+            state["s"] = envelope.stream.state
+        elif envelope.core is not None:
             state["s"] = envelope.core
         if envelope.role_sent:
             state["r"] = True

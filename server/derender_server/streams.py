@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from derender_server.chat_derenderer import ChatDerenderer
 from derender_server.completion_derenderer import CompletionDerenderer
+from derender_server.stream_state import Envelope, StateCodec
 from derender_server.wire.decode import from_value
 from derender_server.wire.derender import (
     ChatRequestView,
@@ -19,16 +20,21 @@ from derender_server.wire.derender import (
 __all__ = ["ChatStream", "CompletionStream", "RequestStream"]
 
 
-D = TypeVar("D")
+class StreamService(Protocol):
+    """A derenderer of one API, as its streams need it."""
+
+    codec: StateCodec
+
+    def prepare(self, view: Any, /) -> Any:
+        """What a request means for its stream."""
+
+
+D = TypeVar("D", bound=StreamService)
 V = TypeVar("V")
 
 
 class RequestStream(Generic[D, V]):
-    """What the streams of all APIs are made with: the service, the request, and what every chunk says again.
-
-    Attributes:
-        states: the ``stream_state`` of each choice so far, by index; to go on in another process.
-    """
+    """What the streams of all APIs are made with: the service, the request, and what every chunk says again."""
 
     def __init__(
         self,
@@ -40,13 +46,28 @@ class RequestStream(Generic[D, V]):
     ) -> None:
         self._derenderer: D = derenderer
         self._request: V | None = request
+        self._prepared: Any = derenderer.prepare(request)
         self._shared: dict[str, Any] = {
             "stream": True,
+            "stream_state": None,
             "model": model,
             "prompt_tokens": prompt_tokens,
             "prompt_token_ids": None if prompt_token_ids is None else list(prompt_token_ids),
         }
-        self.states: dict[int, dict[str, Any]] = {}
+        self._envelopes: dict[int, Envelope] = {}
+
+    @property
+    def states(self) -> dict[int, dict[str, Any]]:
+        """The ``stream_state`` of each choice so far, by index; to go on in another process."""
+        return {index: self._derenderer.codec.write(envelope) for index, envelope in self._envelopes.items()}
+
+    def _kept(self, chunk: dict[str, Any], envelope: Envelope, index: int) -> dict[str, Any]:
+        """The chunk, once its envelope is kept. Usage counts the reasoning of all choices."""
+        self._envelopes[index] = envelope
+        details = (chunk.get("usage") or {}).get("completion_tokens_details")
+        if details is not None:
+            details["reasoning_tokens"] = sum(one.reasoning for one in self._envelopes.values())
+        return chunk
 
 
 class ChatStream(RequestStream[ChatDerenderer, ChatRequestView]):
@@ -60,11 +81,11 @@ class ChatStream(RequestStream[ChatDerenderer, ChatRequestView]):
             ParserError: a parser failed; names it.
         """
         chunk = from_value(chunk, GenerateStreamResponse)
-        index = _index(chunk, self.states)
+        index = _index(chunk, self._envelopes)
         request = DerenderChatStreamRequest.model_construct(
-            generate_chunk=chunk, stream_state=self.states.get(index), chat_request=self._request, **self._shared
+            generate_chunk=chunk, chat_request=self._request, **self._shared
         )
-        return _kept(self._derenderer.chunk(request), self.states, index)
+        return self._kept(*self._derenderer.advance(request, self._envelopes.get(index), self._prepared), index)
 
 
 class CompletionStream(RequestStream[CompletionDerenderer, CompletionRequestView]):
@@ -77,23 +98,13 @@ class CompletionStream(RequestStream[CompletionDerenderer, CompletionRequestView
             InputError: the chunk is wrong; names the field.
         """
         chunk = from_value(chunk, GenerateStreamResponse)
-        index = _index(chunk, self.states)
+        index = _index(chunk, self._envelopes)
         request = DerenderCompletionStreamRequest.model_construct(
-            generate_chunk=chunk, stream_state=self.states.get(index), completion_request=self._request, **self._shared
+            generate_chunk=chunk, completion_request=self._request, **self._shared
         )
-        return _kept(self._derenderer.chunk(request), self.states, index)
+        return self._kept(*self._derenderer.advance(request, self._envelopes.get(index), self._prepared), index)
 
 
-def _index(chunk: GenerateStreamResponse, states: Mapping[int, Any]) -> int:
+def _index(chunk: GenerateStreamResponse, known: Mapping[int, Any]) -> int:
     """The choice that a chunk belongs to; any that there is for one that only reports usage."""
-    return chunk.choices[0].index if chunk.choices else next(iter(states), 0)
-
-
-def _kept(answer: dict[str, Any], states: dict[int, dict[str, Any]], index: int) -> dict[str, Any]:
-    """The chunk, once its state is kept. Usage counts the reasoning of all choices."""
-    states[index] = answer["stream_state"]
-    chunk: dict[str, Any] = answer["chunk"]
-    details = (chunk.get("usage") or {}).get("completion_tokens_details")
-    if details is not None:
-        details["reasoning_tokens"] = sum(state.get("q", 0) for state in states.values())
-    return chunk
+    return chunk.choices[0].index if chunk.choices else next(iter(known), 0)

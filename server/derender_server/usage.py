@@ -53,7 +53,7 @@ def stream_usage(
     """
     prompt = next((count for count in (prompt_tokens, engine.prompt_tokens) if count is not None), envelope.prompt)
     completion = envelope.tokens if engine.completion_tokens is None else engine.completion_tokens
-    body = usage_body(prompt, completion, envelope.reasoning if reasoning and envelope.core is not None else None)
+    body = usage_body(prompt, completion, envelope.reasoning if reasoning and envelope.has_begun else None)
     if engine.prompt_tokens_details is not None:
         body["prompt_tokens_details"] = engine.prompt_tokens_details
     return body

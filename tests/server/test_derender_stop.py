@@ -19,9 +19,10 @@ def ended(t, output, request=None, **choice):
     whole = t.chat(output, request or {}, **choice)["choices"][0]
     found = whole["message"]["content"], whole["stop_reason"]
     for size in (1, 2, 100):
-        chunks = t.chunks(output, request or {}, size=size, **choice)
-        text = "".join(answer["chunk"]["choices"][0]["delta"].get("content", "") for answer in chunks)
-        assert (text or None, chunks[-1]["chunk"]["choices"][0]["stop_reason"]) == found
+        choices = [answer["chunk"]["choices"][0] for answer in t.chunks(output, request or {}, size=size, **choice)]
+        text = "".join(body["delta"].get("content", "") for body in choices)
+        ends = [(body["finish_reason"], body["stop_reason"]) for body in choices if body["finish_reason"] is not None]
+        assert (text or None, ends) == (found[0], [(whole["finish_reason"], found[1])])
     return found
 
 
@@ -112,15 +113,35 @@ def test_a_stop_string_that_overlaps_itself_is_found(t):
     assert ended(t, "aaab", {"stop": ["aab"]}) == ("a", "aab")
 
 
-def test_when_a_stop_token_ended_it_no_stop_string_is_looked_for(t):
-    body = t.chat(f"a##b{END}", {"stop": ["##"]})["choices"][0]
-    assert (body["message"]["content"], body["stop_reason"]) == ("a##b", None)
+@pytest.mark.rule("4.6")
+@pytest.mark.parametrize("finish_reason", ["length", "abort", "stop"])
+def test_an_engine_that_cannot_see_text_is_not_asked_whether_a_stop_string_ended_it(t, finish_reason):
+    body = t.chat("a##b", {"stop": ["##"]}, finish_reason=finish_reason)["choices"][0]
+    assert (body["message"]["content"], body["stop_reason"], body["finish_reason"]) == ("a", "##", "stop")
+    assert ended(t, "a##b", {"stop": ["##"]}, finish_reason=finish_reason) == ("a", "##")
 
 
 @pytest.mark.rule("4.6")
-def test_with_length_no_stop_string_is_looked_for(t):
-    body = t.chat("a##b", {"stop": ["##"]}, finish_reason="length")["choices"][0]
-    assert (body["message"]["content"], body["stop_reason"], body["finish_reason"]) == ("a##b", None, "length")
+def test_a_stop_string_goes_before_the_stop_token_that_came_later(t):
+    assert ended(t, f"a##b{END}", {"stop": ["##"]}) == ("a", "##")
+    assert ended(t, "a##b!", {"stop": ["##"], "stop_token_ids": t.ids("!")}) == ("a", "##")
+
+
+@pytest.mark.rule("5.10")
+def test_at_a_stop_string_a_stream_ends_and_later_chunks_are_empty(t):
+    chunks = t.chunks("one##two", {"stop": ["##"]}, finish_reason="length")
+    choices = [answer["chunk"]["choices"][0] for answer in chunks]
+    assert [choice["finish_reason"] for choice in choices] == [None] * 4 + ["stop"] + [None] * 3
+    assert choices[4]["stop_reason"] == "##"
+    assert [choice["delta"] for choice in choices[5:]] == [{}] * 3
+
+
+@pytest.mark.rule("5.10")
+def test_what_a_parser_holds_back_comes_out_at_the_stop_string(talk):
+    t = talk()
+    deltas = t.deltas("</think>Is 1 <tool_ca## more", t.request(stop=["##"]), finish_reason="length")
+    assert [delta["content"] for delta in deltas if "content" in delta][-1] == " <tool_ca"
+    assert deltas[-len(" more") :] == [{}] * len(" more")
 
 
 @pytest.mark.rule("5.10")

@@ -162,10 +162,19 @@ def test_a_call_that_was_cut(api_talk):
 
 def test_stop_strings(t):
     request = t.request(stop=["END"])
-    for output in ("Some text END and more", "Some text END"):
-        whole = t.whole(output, request)
-        assert whole["output"][0]["content"][0]["text"] == "Some text "
-        assert same(accumulated(t.events(output, request))) == same(whole)
+    whole, stream = t.whole("Some text END", request), t.events("Some text END", request)
+    assert whole["output"][0]["content"][0]["text"] == "Some text "
+    assert same(accumulated(stream)) == same(whole)
+
+
+def test_a_stream_is_complete_at_a_stop_string_though_the_engine_goes_on(t):
+    request, output = t.request(stop=["END"]), "Some text END and more"
+    whole, stream = t.whole(output, request), t.events(output, request)
+    assert [event["type"] for event in stream].count("response.completed") == 1
+    assert stream[-1]["type"] == "response.completed"
+    assert stream[-1]["response"]["output"][0]["content"] == whole["output"][0]["content"]
+    tokens = [body["usage"]["output_tokens"] for body in (stream[-1]["response"], whole)]
+    assert tokens == [len(t.ids("Some text END")), len(t.ids(output))]
 
 
 def test_parallel_tool_calls_false_gives_the_first_call_only(t):

@@ -71,6 +71,27 @@ class Meter:
         chunk = answer.get("chunk")
         self._add(_new_calls(answer["events"] if chunk is None else chunk["choices"]), reasoning)
 
+    def began(self, api: Api, prompt: int) -> None:
+        """Count the prompt of an answer that is streamed from here on."""
+        self._prompt[api].inc(prompt)
+
+    def streamed(self, api: Api, tokens: int, parts: Iterable[Mapping[str, Any]]) -> None:
+        """Count a chunk whose stream keeps its state.
+
+        Args:
+            api: which one.
+            tokens: of the engine's chunk.
+            parts: the choices of its OpenAI chunk, or its events.
+        """
+        self._chunks[api].inc()
+        if tokens:
+            self._output[api].inc(tokens)
+        self._add(_new_calls(parts), 0)
+
+    def reasoned(self, tokens: int) -> None:
+        """Count the reasoning of an answer that was streamed."""
+        self._add(0, tokens)
+
     def parsed(self, answer: Mapping[str, Any]) -> None:
         """Count the calls of a text."""
         self._add(len(answer["message"].get("tool_calls", ())), 0)

@@ -53,6 +53,9 @@ class Services:
     Attributes:
         parsers: the parsers that run.
         metrics: what was done.
+        meter: counts in them what answers hold.
+        renderer: requests to token ids.
+        chat, completions, responses, messages: outputs to the answers of each API.
 
     Raises:
         TokenizerLoadError: the model cannot be loaded.
@@ -95,13 +98,13 @@ class Services:
             None if tool_parser is None else tool_parser.name,
             None if reasoning_parser is None else reasoning_parser.name,
         )
-        self._meter = Meter(self.metrics, *self._names)
-        self._chat = ChatDerenderer(deployment)
-        self._completions = CompletionDerenderer(deployment)
-        self._responses = ResponsesDerenderer(deployment)
-        self._messages = MessagesDerenderer(deployment)
+        self.meter = Meter(self.metrics, *self._names)
+        self.chat = ChatDerenderer(deployment)
+        self.completions = CompletionDerenderer(deployment)
+        self.responses = ResponsesDerenderer(deployment)
+        self.messages = MessagesDerenderer(deployment)
         self._texts = TextParser(deployment)
-        self._renderer = Renderer(
+        self.renderer = Renderer(
             self.model,
             pipeline=Pipeline(tool_parser, reasoning_parser),
             chat_template=template,
@@ -127,83 +130,83 @@ class Services:
         """``/v1/chat/completions/derender``."""
         request = decode_either(body, DerenderChatRequest, DerenderChatStreamRequest)
         if request.stream:  # a Literal, so it tells the shapes apart
-            answer = self._chat.chunk(request)
-            self._meter.chunk("chat", request, answer)
+            answer = self.chat.chunk(request)
+            self.meter.chunk("chat", request, answer)
         else:
-            answer = self._chat.completion(request)
-            self._meter.whole("chat", answer)
+            answer = self.chat.completion(request)
+            self.meter.whole("chat", answer)
         return _encode(answer)
 
     def derender_completion(self, body: bytes) -> bytes:
         """``/v1/completions/derender``."""
         request = decode_either(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
         if request.stream:
-            answer = self._completions.chunk(request)
-            self._meter.chunk("completions", request, answer)
+            answer = self.completions.chunk(request)
+            self.meter.chunk("completions", request, answer)
         else:
-            answer = self._completions.completion(request)
-            self._meter.whole("completions", answer)
+            answer = self.completions.completion(request)
+            self.meter.whole("completions", answer)
         return _encode(answer)
 
     def derender_responses(self, body: bytes) -> bytes:
         """``/v1/responses/derender``."""
         request = decode_either(body, DerenderResponsesRequest, DerenderResponsesStreamRequest)
         if request.stream:
-            answer = self._responses.events(request)
-            self._meter.chunk("responses", request, answer)
+            answer = self.responses.events(request)
+            self.meter.chunk("responses", request, answer)
         else:
-            answer = self._responses.response(request)
-            self._meter.whole("responses", answer)
+            answer = self.responses.response(request)
+            self.meter.whole("responses", answer)
         return _encode(answer)
 
     def derender_messages(self, body: bytes) -> bytes:
         """``/v1/messages/derender``."""
         request = decode_either(body, DerenderMessagesRequest, DerenderMessagesStreamRequest)
         if request.stream:
-            answer = self._messages.events(request)
-            self._meter.chunk("messages", request, answer)
+            answer = self.messages.events(request)
+            self.meter.chunk("messages", request, answer)
         else:
-            answer = self._messages.message(request)
-            self._meter.whole("messages", answer)
+            answer = self.messages.message(request)
+            self.meter.whole("messages", answer)
         return _encode(answer)
 
     def parse(self, body: bytes) -> bytes:
         """``/parse``."""
         answer = self._texts.message(decode_body(body, ParseRequest))
-        self._meter.parsed(answer)
+        self.meter.parsed(answer)
         return _encode(answer)
 
     def render_chat(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/chat/completions/render``."""
-        rendered = self._renderer.render_chat(decode_value(body), request_id=request_id)
-        self._meter.rendered("chat", [rendered.token_ids])
+        rendered = self.renderer.render_chat(decode_value(body), request_id=request_id)
+        self.meter.rendered("chat", [rendered.token_ids])
         return rendered.model_dump_json().encode()
 
     def render_completion(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/completions/render``."""
-        rendered = self._renderer.render_completion(decode_value(body), request_id=request_id)
-        self._meter.rendered("completions", [one.token_ids for one in rendered])
+        rendered = self.renderer.render_completion(decode_value(body), request_id=request_id)
+        self.meter.rendered("completions", [one.token_ids for one in rendered])
         return b"[" + b",".join(one.model_dump_json().encode() for one in rendered) + b"]"
 
     def render_responses(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/responses/render``."""
-        rendered = self._renderer.render_responses(decode_value(body), request_id=request_id)
-        self._meter.rendered("responses", [rendered.token_ids])
+        rendered = self.renderer.render_responses(decode_value(body), request_id=request_id)
+        self.meter.rendered("responses", [rendered.token_ids])
         return rendered.model_dump_json().encode()
 
     def render_messages(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/messages/render``."""
-        rendered = self._renderer.render_messages(decode_value(body), request_id=request_id)
-        self._meter.rendered("messages", [rendered.token_ids])
+        rendered = self.renderer.render_messages(decode_value(body), request_id=request_id)
+        self.meter.rendered("messages", [rendered.token_ids])
         return rendered.model_dump_json().encode()
 
     def tokenize(self, body: bytes) -> bytes:
         """``/tokenize``."""
-        return self._renderer.tokenize(decode_value(body)).model_dump_json().encode()
+        return self.renderer.tokenize(decode_value(body)).model_dump_json().encode()
 
     def detokenize(self, body: bytes) -> bytes:
         """``/detokenize``."""
-        return self._renderer.detokenize(decode_value(body)).model_dump_json().encode()
+        return self.renderer.detokenize(decode_value(body)).model_dump_json().encode()
 
     def models(self) -> Mapping[str, Any]:
         """``/v1/models``: a card for each name."""

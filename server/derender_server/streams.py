@@ -61,12 +61,17 @@ class RequestStream(Generic[D, V]):
         """The ``stream_state`` of each choice so far, by index; to go on in another process."""
         return {index: self._derenderer.codec.write(envelope) for index, envelope in self._envelopes.items()}
 
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens of reasoning so far, of all choices."""
+        return sum(envelope.reasoning for envelope in self._envelopes.values())
+
     def _kept(self, chunk: dict[str, Any], envelope: Envelope, index: int) -> dict[str, Any]:
         """The chunk, once its envelope is kept. Usage counts the reasoning of all choices."""
         self._envelopes[index] = envelope
         details = (chunk.get("usage") or {}).get("completion_tokens_details")
         if details is not None:
-            details["reasoning_tokens"] = sum(one.reasoning for one in self._envelopes.values())
+            details["reasoning_tokens"] = self.reasoning_tokens
         return chunk
 
 

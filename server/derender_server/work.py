@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -64,25 +65,45 @@ class Work:
             OverloadedError: too much is waiting already.
             ParserError: a parser took too long.
         """
+        with self.counted():
+            return await self.step(partial(work, body), len(body), inline_bytes)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """A request is being worked on, in several steps or with pauses between them."""
         self.active += 1
         try:
-            if self._guard is not None:
-                answer: T = await self._guard.run(partial(work, body))
-                return answer
-            if len(body) <= inline_bytes:
-                return work(body)
-            return await self._on_thread(work, body)
+            yield
         finally:
             self.active -= 1
 
-    async def _on_thread(self, work: Callable[[bytes], T], body: bytes) -> T:
+    async def step(self, work: Callable[[], T], size: int, inline_bytes: int) -> T:
+        """Do a part of a request's work that is counted as a whole elsewhere.
+
+        Args:
+            work: gives the answer.
+            size: bytes of what it works on.
+            inline_bytes: up to this size it is done on the event loop.
+
+        Raises:
+            OverloadedError: too much is waiting already.
+            ParserError: a parser took too long.
+        """
+        if self._guard is not None:
+            answer: T = await self._guard.run(work)
+            return answer
+        if size <= inline_bytes:
+            return work()
+        return await self._on_thread(work)
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
         if self._waiting >= self._limit:
             raise OverloadedError(f"Overloaded: {self._waiting} requests are waiting. Try again later.")
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="derender")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work, body)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
             self._waiting -= 1
 

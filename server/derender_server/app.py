@@ -18,6 +18,9 @@ from derender_server.bodies import BodyLimits
 from derender_server.demo.engine import demo_engine_handlers
 from derender_server.errors import answer_error
 from derender_server.gate import Application, Gate
+from derender_server.gateway.endpoints import GATEWAY_HANDLERS
+from derender_server.gateway.engine_chunks import EngineSource
+from derender_server.gateway.gateway import Gateway
 from derender_server.openapi import document_handlers
 from derender_server.plugin_guard import PluginGuard
 from derender_server.routes import HANDLERS
@@ -29,12 +32,15 @@ from derender_server.work import Work
 __all__ = ["create_app"]
 
 
-def create_app(settings: Settings, access_log: AccessLog | None = None) -> Application:
+def create_app(
+    settings: Settings, access_log: AccessLog | None = None, engines: EngineSource | None = None
+) -> Application:
     """The server, ready to run.
 
     Args:
         settings: what it was told.
         access_log: gets a line for each request.
+        engines: what the gateway asks, in place of the engines that the settings name.
 
     Raises:
         TokenizerLoadError: the model cannot be loaded.
@@ -47,10 +53,13 @@ def create_app(settings: Settings, access_log: AccessLog | None = None) -> Appli
     handlers: list[BaseRouteHandler] = [*HANDLERS]
     if settings.is_demo:
         handlers += demo_engine_handlers(services.model, limits=limits)
+    gateway = None if engines is None else Gateway(services, engines, work, settings.keep_alive_interval)
+    if gateway is not None:
+        handlers += GATEWAY_HANDLERS
     handlers += document_handlers(handlers, services.version)
     app = Application(
         route_handlers=handlers,
-        state=State({"services": services, "work": work, "body_limits": limits}),
+        state=State({"services": services, "work": work, "body_limits": limits, "gateway": gateway}),
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         guards=[_key_guard(settings.api_key)] if settings.api_key else [],
         on_shutdown=[work.close],

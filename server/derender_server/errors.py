@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,10 +13,11 @@ from litestar.exceptions import HTTPException
 from pydantic import ValidationError
 
 from derender_core.errors import InputError, ParserError
+from derender_server.gateway.engine_errors import EngineError
 from derender_server.model import UnknownModelError
 from derender_server.wire.decode import input_error
 
-__all__ = ["ERROR_TYPES", "REQUEST_ID", "OverloadedError", "answer_error", "error_body"]
+__all__ = ["ERROR_TYPES", "REQUEST_ID", "OverloadedError", "answer_error", "describe", "error_body"]
 
 log = logging.getLogger("derender")
 
@@ -27,8 +29,12 @@ ERROR_TYPES = {
     408: "RequestTimeoutError",
     413: "PayloadTooLargeError",
     415: "UnsupportedMediaTypeError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
     500: "InternalServerError",
+    502: "BadGatewayError",
     503: "ServiceUnavailableError",
+    504: "GatewayTimeoutError",
 }
 """``type`` of an error body, by status."""
 
@@ -58,6 +64,8 @@ def describe(error: Exception) -> tuple[int, str, str | None]:
         return 400, str(found), found.param
     if isinstance(error, OverloadedError):
         return 503, str(error), None
+    if isinstance(error, EngineError):
+        return error.status, error.message, error.param
     if isinstance(error, HTTPException) and error.status_code < 500:
         return error.status_code, error.detail or http.HTTPStatus(error.status_code).phrase, None
     if isinstance(error, ParserError):
@@ -65,14 +73,24 @@ def describe(error: Exception) -> tuple[int, str, str | None]:
     return 500, "Internal server error. The server's log has the details.", None
 
 
-def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Litestar's exception handler, for every exception."""
+def answer_error(
+    request: Request[Any, Any, Any],
+    error: Exception,
+    body: Callable[[int, str, str | None], dict[str, Any]] = error_body,
+) -> Response[bytes]:
+    """Litestar's exception handler, for every exception.
+
+    Args:
+        request: what failed.
+        error: why.
+        body: the shape of the answer, from status, message and ``param``.
+    """
     status, message, param = describe(error)
-    if status >= 500 and not isinstance(error, OverloadedError):
+    if status >= 500 and not isinstance(error, OverloadedError | EngineError):
         request_id = request.scope["state"].get(REQUEST_ID)
         log.error("%s %s failed, request %s", request.method, request.scope["path"], request_id, exc_info=error)
     return Response(
-        msgspec.json.encode(error_body(status, message, param)),
+        msgspec.json.encode(body(status, message, param)),
         status_code=status,
         media_type=MediaType.JSON,
         headers=dict(error.headers or {}) if isinstance(error, HTTPException) else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from derender_server.metrics import Metrics
@@ -75,18 +75,19 @@ class Meter:
         """Count the prompt of an answer that is streamed from here on."""
         self._prompt[api].inc(prompt)
 
-    def streamed(self, api: Api, tokens: int, parts: Iterable[Mapping[str, Any]]) -> None:
+    def streamed(self, api: Api, tokens: int, parts: Sequence[Mapping[str, Any]]) -> None:
         """Count a chunk whose stream keeps its state.
 
         Args:
             api: which one.
             tokens: of the engine's chunk.
-            parts: the choices of its OpenAI chunk, or its events.
+            parts: its OpenAI chunk, or its events.
         """
         self._chunks[api].inc()
         if tokens:
             self._output[api].inc(tokens)
-        self._add(_new_calls(parts), 0)
+        if parts:
+            self._add(_new_calls(parts[0].get("choices", parts)), 0)
 
     def reasoned(self, tokens: int) -> None:
         """Count the reasoning of an answer that was streamed."""

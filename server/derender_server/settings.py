@@ -81,6 +81,9 @@ class Settings(BaseModel):
     body_timeout: float = Field(
         60, gt=0, allow_inf_nan=False, description="Seconds in which the body of a request must have arrived."
     )
+    keep_alive_interval: float = Field(
+        15, gt=0, allow_inf_nan=False, description="Seconds of silence after which a stream says that it still lives."
+    )
     shutdown_timeout: float = Field(
         30, ge=0, allow_inf_nan=False, description="Seconds that SIGTERM leaves to what is in flight."
     )

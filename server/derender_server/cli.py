@@ -1,4 +1,4 @@
-"""The command line: ``derender serve``, ``parsers`` and ``version``; those for authors of parsers are loaded late."""
+"""The command line: ``derender serve``, ``parsers`` and ``version``; the others are loaded late."""
 
 from __future__ import annotations
 
@@ -6,66 +6,21 @@ import json
 import logging
 import os
 import sys
-import types
-from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version as installed_version
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any
 
 import click
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from derender_core.errors import DerenderError
 from derender_server.authoring.lazy import LazyGroup
+from derender_server.flags import flags_of
 from derender_server.settings import Settings
 
 __all__ = ["main"]
 
 log = logging.getLogger("derender")
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class JsonObject(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
-    """A JSON object on the command line."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        """The object that the text holds."""
-        if isinstance(value, dict):
-            return value
-        try:
-            parsed = json.loads(value)
-        except ValueError as error:
-            self.fail(f"not JSON: {error}", param, ctx)
-        if not isinstance(parsed, dict):
-            self.fail("it must be a JSON object", param, ctx)
-        return parsed
-
-
-def _flags(command: Command) -> Command:
-    """Add a flag and an environment variable for every setting but the model."""
-    for name, info in reversed(Settings.model_fields.items()):
-        if name != "model":
-            command = click.option(f"--{name.replace('_', '-')}", name, **_flag(name, info))(command)
-    return command
-
-
-def _flag(name: str, info: FieldInfo) -> dict[str, Any]:
-    kind, default = info.annotation, info.get_default(call_default_factory=True)
-    flag: dict[str, Any] = {"help": info.description, "envvar": Settings.flag_variable(name), "show_envvar": True}
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
-    if kind is bool:
-        return flag | {"is_flag": True, "default": default}
-    if get_origin(kind) is tuple:
-        return flag | {"multiple": True, "default": default}
-    if get_origin(kind) is Literal:
-        return flag | {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
-    if get_origin(kind) is dict:
-        return flag | {"type": JsonObject(), "default": default}
-    return flag | {"type": kind, "default": default, "show_default": default not in (None, "")}
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,7 +30,7 @@ def main() -> None:
 
 @main.command()
 @click.argument("model", envvar=Settings.flag_variable("model"))
-@_flags
+@flags_of(Settings, leave_out={"model"}, variable=Settings.flag_variable)
 def serve(**values: Any) -> None:
     """Serve MODEL: a directory, a Hugging Face repo id, or `demo`."""
     from derender_server.serving import run, set_up_logging

@@ -11,7 +11,8 @@ from litestar import Litestar
 from litestar.testing import TestClient
 
 from derender_core import InputError
-from derender_server.demo.engine import GENERATE_PATH, MAX_CHOICES, Pace, demo_engine_handlers
+from derender_server.demo.engine import GENERATE_PATH, MAX_CHOICES, demo_engine_handlers
+from derender_server.demo.switches import Switches
 from derender_server.errors import answer_error
 from derender_server.model import ServedModel
 from derender_server.wire.derender import GenerateResponse, GenerateStreamResponse
@@ -34,7 +35,7 @@ def model() -> ServedModel:
 
 def application(model: ServedModel, tokens_per_chunk: int = 1) -> Litestar:
     return Litestar(
-        route_handlers=demo_engine_handlers(model, Pace(tokens_per_chunk)),
+        route_handlers=demo_engine_handlers(model, Switches(tokens_per_chunk=tokens_per_chunk)),
         exception_handlers={InputError: answer_error},
         logging_config=None,
         openapi_config=None,

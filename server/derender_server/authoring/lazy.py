@@ -11,9 +11,10 @@ __all__ = ["COMMANDS", "LazyGroup"]
 COMMANDS = {
     "check": "derender_server.authoring.check:check",
     "corpus": "derender_server.authoring.corpus:corpus",
+    "demo-engine": "derender_server.demo.command:demo_engine",
     "new-parser": "derender_server.authoring.new_parser:new_parser",
 }
-"""Where the commands for authors of parsers are."""
+"""Where the commands are that a server does not need."""
 
 
 class LazyGroup(click.Group):

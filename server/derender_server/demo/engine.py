@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -24,27 +24,19 @@ from derender_server.demo.conversation import read_conversation
 from derender_server.demo.playback import JsonObject, Odds, Output, StopRules, play, response_choice, stream_choices
 from derender_server.demo.request import EngineRequest
 from derender_server.demo.script import Cue, write_answer
+from derender_server.demo.switches import UNTOLD, Switches, switches_for
 from derender_server.model import ServedModel
 from derender_server.wire.decode import decode_body
 from derender_server.wire.derender import GenerateResponse, GenerateStreamResponse
 
-__all__ = ["GENERATE_PATH", "DemoEngine", "Pace", "demo_engine_handlers"]
+__all__ = ["GENERATE_PATH", "DemoEngine", "demo_engine_handlers"]
 
 GENERATE_PATH = "/inference/v1/generate"
 MAX_CHOICES = 128
 MAX_LOGPROBS = 20
 MAX_SIZE = 1_000_000  # tokens and alternatives in one answer
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a streamed answer is cut.
-
-    Args:
-        tokens_per_chunk: at least 1.
-    """
-
-    tokens_per_chunk: int = 1
+BLOCK = 16  # tokens of the prompt in a block of the made-up cache
+TRANSFER = {"remote_engine_id": "demo", "remote_host": "127.0.0.1", "remote_port": 20097}
 
 
 class DemoEngine:
@@ -52,12 +44,20 @@ class DemoEngine:
 
     Args:
         model: whose tokenizer, end tokens and length it has.
-        pace: how streams are cut.
+        switches: what it was told; a request's own go over them. Delays and faults are for whoever sends the messages.
     """
 
-    def __init__(self, model: ServedModel, pace: Pace = Pace()) -> None:
+    def __init__(self, model: ServedModel, switches: Switches = UNTOLD) -> None:
         self._model = model
-        self._pace = pace
+        self.switches = switches
+
+    def switches_for(self, request: EngineRequest) -> Switches:
+        """The switches of a request.
+
+        Raises:
+            InputError: one is wrong; names it.
+        """
+        return switches_for(request.sampling_params.extra_args, self.switches)
 
     def generate(self, request: EngineRequest) -> list[Output]:
         """All choices of a request, complete.
@@ -72,8 +72,8 @@ class DemoEngine:
         _check_range("sampling_params.n", count, 1, MAX_CHOICES)
         if sampling.logprobs is not None:
             _check_range("sampling_params.logprobs", sampling.logprobs, 0, MAX_LOGPROBS)
-        cue = self._cue(request)
-        outputs = [play(at, self._encode(write_answer(cue, at)), rules) for at in range(count)]
+        cue, switches = self._cue(request), self.switches_for(request)
+        outputs = [self._output(at, cue, rules, switches) for at in range(count)]
         size = sum(len(output.token_ids) for output in outputs) * (1 + (sampling.logprobs or 0))
         if size > MAX_SIZE:
             raise InputError(
@@ -90,18 +90,31 @@ class DemoEngine:
             "choices": [response_choice(output, self._odds(request)) for output in outputs],
             "usage": _usage(request, outputs),
             "prompt_token_ids": request.token_ids if request.return_token_ids else None,
+            "kv_transfer_params": _transfer(request),
         }
 
     def chunks(self, request: EngineRequest, outputs: Sequence[Output]) -> Iterator[JsonObject]:
         """The ``GenerateStreamResponse`` chunks, the usage chunk last when it is asked for."""
         envelope = self._envelope(request)
         first = {"prompt_token_ids": request.token_ids} if request.return_token_ids else {}
-        choices = stream_choices(outputs, self._odds(request), tokens_per_chunk=self._pace.tokens_per_chunk)
-        for choice in choices:
+        for choice in stream_choices(outputs, self.switches_for(request).sizes(), self._odds(request)):
             yield {**envelope, "choices": [choice], **first}
             first = {}
         if request.stream_options and request.stream_options.include_usage:
             yield {**envelope, "choices": [], "usage": _usage(request, outputs)}
+
+    def _output(self, index: int, cue: Cue, rules: StopRules, switches: Switches) -> Output:
+        exact = switches.ids_of(index)
+        if exact is None:
+            told = switches.text_of(index)
+            output = play(index, self._encode(write_answer(cue, index) if told is None else told), rules)
+        elif len(exact) > rules.max_tokens:
+            output = Output(index, exact[: rules.max_tokens], "length", None)
+        else:
+            output = Output(index, exact, "stop", None)
+        if switches.finish_reason is None or output.finish_reason == "length":
+            return output
+        return replace(output, finish_reason=switches.finish_reason, stop_reason=switches.stop_reason)
 
     def _encode(self, text: str) -> list[int]:
         # A schema may hold half of a surrogate pair, which is no character and has no token.
@@ -156,18 +169,18 @@ class DemoEngine:
 
 
 def demo_engine_handlers(
-    model: ServedModel, pace: Pace = Pace(), limits: BodyLimits = USUAL_LIMITS
+    model: ServedModel, switches: Switches = UNTOLD, limits: BodyLimits = USUAL_LIMITS
 ) -> list[HTTPRouteHandler]:
     """The routes of the demo engine, for ``Litestar(route_handlers=...)``.
 
     Args:
         model: the model that the engine pretends to run.
-        pace: how streams are cut.
+        switches: what the engine was told. Without delays and faults: ``stand_in`` has those.
         limits: of bodies.
 
     The handlers raise ``InputError`` for requests that cannot be served; the application answers it with 400.
     """
-    engine = DemoEngine(model, pace)
+    engine = DemoEngine(model, switches)
 
     def answer(body: bytes) -> Response[Any]:
         request = decode_body(body, EngineRequest)
@@ -199,6 +212,15 @@ async def _events(chunks: Iterator[JsonObject]) -> AsyncIterator[bytes]:
 def _usage(request: EngineRequest, outputs: Sequence[Output]) -> JsonObject:
     prompt, completion = len(request.token_ids), sum(len(output.token_ids) for output in outputs)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _transfer(request: EngineRequest) -> JsonObject | None:
+    """What a prefill engine answers for the decode engine, when it is asked to."""
+    asked = request.kv_transfer_params
+    if not asked or not asked.get("do_remote_decode"):
+        return None
+    blocks = list(range(-(-len(request.token_ids) // BLOCK)))
+    return {"do_remote_prefill": True, "do_remote_decode": False, **TRANSFER, "remote_block_ids": blocks}
 
 
 def _check_range(param: str, value: int, low: int, high: int | None = None) -> None:

@@ -39,7 +39,7 @@ class Output:
     index: int
     token_ids: list[int]
     finish_reason: str
-    stop_reason: int | None
+    stop_reason: int | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +98,22 @@ def response_choice(output: Output, odds: Odds | None = None) -> JsonObject:
     return _choice(output, 0, len(output.token_ids), odds)
 
 
-def stream_choices(
-    outputs: Sequence[Output], odds: Odds | None = None, *, tokens_per_chunk: int = 1
-) -> Iterator[JsonObject]:
-    """The choices of successive ``GenerateStreamResponse`` chunks, the outputs taking turns."""
-    longest = max(len(output.token_ids) for output in outputs)
-    for start in range(0, longest, tokens_per_chunk):
-        for output in outputs:
-            if start < len(output.token_ids):
-                yield _choice(output, start, start + tokens_per_chunk, odds)
+def stream_choices(outputs: Sequence[Output], sizes: Iterator[int], odds: Odds | None = None) -> Iterator[JsonObject]:
+    """The choices of successive ``GenerateStreamResponse`` chunks, the outputs taking turns.
+
+    Args:
+        outputs: complete.
+        sizes: tokens of successive chunks.
+        odds: makes log probabilities, if they are wanted.
+    """
+    at = [0] * len(outputs)
+    going = list(range(len(outputs)))
+    while going:
+        for which in going:
+            start = at[which]
+            at[which] += next(sizes)
+            yield _choice(outputs[which], start, at[which], odds)
+        going = [which for which in going if at[which] < len(outputs[which].token_ids)]
 
 
 def _choice(output: Output, start: int, end: int, odds: Odds | None) -> JsonObject:

@@ -21,6 +21,7 @@ class EngineSampling(WireModel):
     ignore_eos: bool | None = False
     logprobs: int | None = Field(default=None, description="alternatives to report for each token")
     structured_outputs: dict[str, Any] | None = None
+    extra_args: dict[str, Any] | None = Field(default=None, description="the engine's switches, as `demo_engine`")
 
 
 class EngineStreamOptions(WireModel):
@@ -46,4 +47,5 @@ class EngineRequest(WireModel):
     stream: bool | None = False
     stream_options: EngineStreamOptions | None = None
     return_token_ids: bool | None = None
+    kv_transfer_params: dict[str, Any] | None = None
     parse_context: EngineParseContext | None = None

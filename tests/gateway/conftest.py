@@ -18,6 +18,9 @@ from derender_server.wire.generate import GenerateRequest
 Step = dict[str, Any] | bytes | Exception | asyncio.Event
 """What an engine does next: it sends a chunk, as JSON or as it is; it fails; or it waits."""
 
+PATIENCE = 30
+"""Seconds after which a test that waits has failed."""
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -108,13 +111,13 @@ class Call:
     Attributes:
         status, headers: of the answer, once it has begun.
         received: its body so far.
+        stalls_after: the client takes so many messages, and the next only once ``goes_on`` is set.
     """
 
     def __init__(self, app: Application, path: str, body: Any, headers: dict[str, str]) -> None:
         self._body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._gone, self._given = asyncio.Event(), False
-        self.may_send = asyncio.Event()
-        self.may_send.set()
+        self.stalls_after, self._taken, self.goes_on = -1, 0, asyncio.Event()
         self._news = asyncio.Condition()
         self.status, self.headers, self.received, self.is_complete = 0, {}, b"", False
         raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
@@ -133,7 +136,9 @@ class Call:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: dict[str, Any]) -> None:
-        await self.may_send.wait()
+        if self._taken == self.stalls_after:
+            await self.goes_on.wait()
+        self._taken += 1
         async with self._news:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
@@ -151,18 +156,20 @@ class Call:
 
     async def begun(self) -> None:
         """Wait until the head has come."""
-        async with self._news:
-            await self._news.wait_for(lambda: self.status)
+        await self._wait(lambda: self.status)
 
     async def until(self, part: str) -> None:
         """Wait until the body holds a text."""
-        async with self._news:
-            await self._news.wait_for(lambda: part.encode() in self.received)
+        await self._wait(lambda: part.encode() in self.received)
 
     async def end(self) -> Call:
         """Wait until the application is done."""
-        await asyncio.wait_for(self.task, 30)
+        await asyncio.wait_for(self.task, PATIENCE)
         return self
+
+    async def _wait(self, come: Callable[[], Any]) -> None:
+        async with asyncio.timeout(PATIENCE), self._news:
+            await self._news.wait_for(come)
 
     @property
     def json(self) -> Any:

@@ -112,12 +112,13 @@ class Call:
         status, headers: of the answer, once it has begun.
         received: its body so far.
         stalls_after: the client takes so many messages, and the next only once ``goes_on`` is set.
+        breaks_after: the client takes so many messages, and the next raises what servers raise then.
     """
 
     def __init__(self, app: Application, path: str, body: Any, headers: dict[str, str]) -> None:
         self._body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._gone, self._given = asyncio.Event(), False
-        self.stalls_after, self._taken, self.goes_on = -1, 0, asyncio.Event()
+        self.stalls_after, self.breaks_after, self._taken, self.goes_on = -1, -1, 0, asyncio.Event()
         self._news = asyncio.Condition()
         self.status, self.headers, self.received, self.is_complete = 0, {}, b"", False
         raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
@@ -138,6 +139,8 @@ class Call:
     async def _send(self, message: dict[str, Any]) -> None:
         if self._taken == self.stalls_after:
             await self.goes_on.wait()
+        if self._taken == self.breaks_after:
+            raise BrokenPipeError
         self._taken += 1
         async with self._news:
             if message["type"] == "http.response.start":
@@ -235,7 +238,7 @@ Serve = Callable[..., Any]
 
 @pytest.fixture
 def serve() -> Serve:
-    """``async with serve() as served:`` the demo, with settings as keywords; ``served.engines.play(...)`` scripts it."""
+    """``async with serve() as served:`` the demo, with settings as keywords; ``served.engines.play`` scripts it."""
 
     @asynccontextmanager
     async def run(**settings: Any) -> AsyncIterator[Served]:

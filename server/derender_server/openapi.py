@@ -17,6 +17,7 @@ __all__ = ["document", "document_handlers"]
 
 REFERENCE = "#/components/schemas/{model}"
 JSON = "application/json"
+EVENTS = "text/event-stream"
 SUMMARY = "Chat requests to token ids, token ids to answers."
 
 
@@ -24,7 +25,7 @@ def document(handlers: Iterable[BaseRouteHandler], version: str) -> dict[str, An
     """The OpenAPI 3.1 document of these handlers.
 
     Args:
-        handlers: their ``opt`` names the models of body and answer.
+        handlers: their ``opt`` names the models of body and answer, and of the events of streamed answers.
         version: of the server.
     """
     routes = [handler for handler in handlers if isinstance(handler, HTTPRouteHandler)]
@@ -69,7 +70,8 @@ def _schemas(routes: Iterable[HTTPRouteHandler]) -> tuple[dict[Any, Any], dict[s
     wanted = {ErrorResponse: "serialization"}
     for handler in routes:
         wanted.update(dict.fromkeys(handler.opt.get("body", ()), "validation"))
-        wanted.update(dict.fromkeys(handler.opt.get("answer", ()), "serialization"))
+        for kind in ("answer", "event"):
+            wanted.update(dict.fromkeys(handler.opt.get(kind, ()), "serialization"))
     inputs = [(model, mode, TypeAdapter(model)) for model, mode in wanted.items()]
     found, definitions = TypeAdapter.json_schemas(inputs, ref_template=REFERENCE)  # type: ignore[arg-type]
     return {model: schema for (model, _), schema in found.items()}, definitions.get("$defs", {})
@@ -77,12 +79,15 @@ def _schemas(routes: Iterable[HTTPRouteHandler]) -> tuple[dict[Any, Any], dict[s
 
 def _operation(handler: HTTPRouteHandler, method: str, schemas: dict[Any, Any]) -> dict[str, Any]:
     about = (handler.fn.__doc__ or "").strip().split("\n")[0]
+    answer = _content(handler.opt.get("answer", ()), schemas)
+    if events := handler.opt.get("event"):
+        answer["content"] |= _content(events, schemas, EVENTS)["content"]
     errors = {"4XX": "The request is wrong.", "5XX": "The server is wrong, or overloaded."}
     operation: dict[str, Any] = {
         "operationId": f"{handler.handler_name}_{method.lower()}",
         "summary": handler.summary or about,
         "responses": {
-            "200": {"description": "Done.", **_content(handler.opt.get("answer", ()), schemas)},
+            "200": {"description": "Done.", **answer},
             **{status: {"description": text, **_content((ErrorResponse,), schemas)} for status, text in errors.items()},
         },
     }
@@ -93,8 +98,8 @@ def _operation(handler: HTTPRouteHandler, method: str, schemas: dict[Any, Any]) 
     return operation
 
 
-def _content(models: Sequence[Any], schemas: dict[Any, Any]) -> dict[str, Any]:
+def _content(models: Sequence[Any], schemas: dict[Any, Any], media_type: str = JSON) -> dict[str, Any]:
     if not models:
         return {}
     found = [schemas[model] for model in models]
-    return {"content": {JSON: {"schema": found[0] if len(found) == 1 else {"anyOf": found}}}}
+    return {"content": {media_type: {"schema": found[0] if len(found) == 1 else {"anyOf": found}}}}

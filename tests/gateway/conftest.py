@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from derender_server.access_log import AccessLog
 from derender_server.app import create_app
 from derender_server.gate import Application
 from derender_server.settings import Settings
@@ -115,7 +116,7 @@ class Call:
         breaks_after: the client takes so many messages, and the next raises what servers raise then.
     """
 
-    def __init__(self, app: Application, path: str, body: Any, headers: dict[str, str]) -> None:
+    def __init__(self, app: Application, method: str, path: str, body: Any, headers: dict[str, str]) -> None:
         self._body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._gone, self._given = asyncio.Event(), False
         self.stalls_after, self.breaks_after, self._taken, self.goes_on = -1, -1, 0, asyncio.Event()
@@ -123,7 +124,7 @@ class Call:
         self.status, self.headers, self.received, self.is_complete = 0, {}, b"", False
         raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": raw,
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "state": {},
         }  # fmt: skip
@@ -202,9 +203,9 @@ class Served:
     def __init__(self, app: Application, engines: ScriptedEngines) -> None:
         self.app, self.engines = app, engines
 
-    def call(self, path: str, body: Any, **headers: str) -> Call:
+    def call(self, path: str, body: Any, *, method: str = "POST", **headers: str) -> Call:
         """Begin a request."""
-        return Call(self.app, path, body, {"content-type": "application/json"} | headers)
+        return Call(self.app, method, path, body, {"content-type": "application/json"} | headers)
 
     async def post(self, path: str, body: Any, **headers: str) -> Call:
         """A request and its whole answer."""
@@ -241,9 +242,9 @@ def serve() -> Serve:
     """``async with serve() as served:`` the demo, with settings as keywords; ``served.engines.play`` scripts it."""
 
     @asynccontextmanager
-    async def run(**settings: Any) -> AsyncIterator[Served]:
+    async def run(access_log: AccessLog | None = None, **settings: Any) -> AsyncIterator[Served]:
         engines = ScriptedEngines()
-        app = create_app(Settings(model="demo", **settings), engines=engines)
+        app = create_app(Settings(model="demo", **settings), access_log, engines)
         async with app.lifespan():
             yield Served(app, engines)
 

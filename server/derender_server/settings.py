@@ -45,9 +45,7 @@ class Settings(BaseModel):
     ssl_keyfile: str | None = Field(None, description="Key of the TLS certificate.")
     ssl_certfile: str | None = Field(None, description="TLS certificate.")
     api_key: tuple[str, ...] = Field(
-        (),
-        repr=False,
-        description="Key that clients must send, as bearer token or X-Api-Key; may be given several times.",
+        (), repr=False, description="Key that clients must send, as bearer token or X-Api-Key; may be given repeatedly."
     )
     tool_call_parser: str | None = Field(
         None, description="Tool parser; see `derender parsers`. `auto`: chosen by the model's files."

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 from importlib_metadata import distribution
 from litestar import Litestar
 from litestar.testing import TestClient
@@ -29,7 +30,13 @@ from derender_core import load_parser
 from derender_core.registry import GROUPS
 from derender_server.app import create_app
 from derender_server.cli import main as cli
+from derender_server.demo.engine import DemoEngine
+from derender_server.demo.request import EngineRequest
+from derender_server.gateway.engine_chunks import EngineChunks
+from derender_server.model import ServedModel
 from derender_server.settings import Settings
+from derender_server.wire.decode import decode_body
+from derender_server.wire.generate import GenerateRequest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests load this file from elsewhere
 from wire_rules import rules_table
@@ -195,9 +202,25 @@ def _read_curl(command: str, shown: str) -> Curl:
     return Curl(command, method, path, headers, body, shown)
 
 
+class DemoEngines:
+    """The demo's engine in this process, for the gateway's whole answers."""
+
+    def __init__(self) -> None:
+        self._engine = DemoEngine(ServedModel.load("demo"))
+
+    async def generate(self, request: GenerateRequest) -> bytes:
+        """The JSON of its whole response."""
+        asked = decode_body(request.model_dump_json().encode(), EngineRequest)
+        return msgspec.json.encode(self._engine.response(asked, self._engine.generate(asked)))
+
+    async def stream(self, request: GenerateRequest) -> EngineChunks:
+        """Not shown in documents."""
+        raise NotImplementedError(request.request_id)
+
+
 def demo_client() -> TestClient[Litestar]:
     """A client of the demo, in this process."""
-    return TestClient(create_app(Settings(model="demo")))
+    return TestClient(create_app(Settings(model="demo"), engines=DemoEngines()))
 
 
 def answer(client: TestClient[Litestar], curl: Curl) -> str:

@@ -9,9 +9,8 @@ from derender_server.api_streams import ResponsesStream
 from derender_server.errors import error_body
 from derender_server.gateway.event_sink import data_event, named_event
 from derender_server.gateway.messages_errors import messages_error_body
-from derender_server.gateway.run import Tally
 from derender_server.streams import ChatStream, CompletionStream
-from derender_server.wire.derender import GenerateStreamResponse
+from derender_server.wire.derender import EngineUsage, GenerateStreamResponse
 
 __all__ = ["ChunkEvents", "Failure", "MessageEvents", "ResponseEvents", "StreamEvents"]
 
@@ -41,7 +40,7 @@ class StreamEvents(Protocol):
             at: number of the engine request.
         """
 
-    def end(self, tally: Tally) -> bytes:
+    def end(self, usage: EngineUsage) -> bytes:
         """What comes behind the last of them."""
 
     def failed(self, failure: Failure) -> bytes:
@@ -77,12 +76,12 @@ class ChunkEvents:
                 choice["index"] += at * self._choices
         return b"".join(map(data_event, parts))
 
-    def end(self, tally: Tally) -> bytes:
+    def end(self, usage: EngineUsage) -> bytes:
         """The usage if it was asked for, and ``[DONE]``."""
         if not self._wants_usage:
             return DONE
         last = GenerateStreamResponse.model_construct(
-            request_id=self._request_id, choices=[], usage=tally.usage(), prompt_token_ids=None, output_mode=None
+            request_id=self._request_id, choices=[], usage=usage, prompt_token_ids=None, output_mode=None
         )
         chunk = self._streams[0].push(last)
         return self.of([chunk], 0) + DONE
@@ -101,7 +100,7 @@ class MessageEvents:
         """The events, named by their types."""
         return b"".join(map(named_event, parts))
 
-    def end(self, tally: Tally) -> bytes:  # noqa: ARG002 - the last event had the usage
+    def end(self, usage: EngineUsage) -> bytes:  # noqa: ARG002 - the last event had the usage
         """Nothing: ``message_stop`` was the end."""
         return b""
 
@@ -132,7 +131,7 @@ class ResponseEvents:
             self._number = parts[-1]["sequence_number"] + 1
         return b"".join(map(named_event, parts))
 
-    def end(self, tally: Tally) -> bytes:  # noqa: ARG002 - the last event had the usage
+    def end(self, usage: EngineUsage) -> bytes:  # noqa: ARG002 - the last event had the usage
         """Nothing: ``response.completed`` or ``response.incomplete`` was the end."""
         return b""
 

@@ -76,6 +76,7 @@ class GatewayApi:
 
     Args:
         name: of the API.
+        route: its path.
         view: what derendering reads of its requests.
         param: what the derender route calls the request.
         service: derenders.
@@ -86,6 +87,7 @@ class GatewayApi:
     """
 
     name: Api
+    route: str
     view: type[Any]
     param: str
     service: StreamService
@@ -146,6 +148,7 @@ def gateway_apis(services: Services) -> Mapping[Api, GatewayApi]:
     return {
         "chat": GatewayApi(
             "chat",
+            "/v1/chat/completions",
             ChatRequestView,
             "chat_request",
             services.chat,
@@ -158,6 +161,7 @@ def gateway_apis(services: Services) -> Mapping[Api, GatewayApi]:
         ),
         "completions": GatewayApi(
             "completions",
+            "/v1/completions",
             CompletionRequestView,
             "completion_request",
             services.completions,
@@ -168,6 +172,7 @@ def gateway_apis(services: Services) -> Mapping[Api, GatewayApi]:
         ),
         "responses": GatewayApi(
             "responses",
+            "/v1/responses",
             ResponsesRequestView,
             "responses_request",
             services.responses,
@@ -180,6 +185,7 @@ def gateway_apis(services: Services) -> Mapping[Api, GatewayApi]:
         ),
         "messages": GatewayApi(
             "messages",
+            "/v1/messages",
             MessagesRequestView,
             "messages_request",
             services.messages,

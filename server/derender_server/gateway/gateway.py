@@ -14,13 +14,13 @@ from litestar.types import Receive, Scope, Send
 
 from derender_core.errors import InputError
 from derender_server.answer import JsonAnswer
-from derender_server.errors import ERROR_TYPES, describe
+from derender_server.errors import OverloadedError, describe, error_body
 from derender_server.gateway.apis import Asked, GatewayApi, gateway_apis, push_to
 from derender_server.gateway.client_watch import ClientGoneError, ClientWatch
 from derender_server.gateway.engine_chunks import EngineChunks, EngineSource
 from derender_server.gateway.engine_errors import EngineError
 from derender_server.gateway.event_sink import EventSink
-from derender_server.gateway.run import CollectingRun, Piece, Run, Tally, read_response, unusable
+from derender_server.gateway.run import CollectingRun, Piece, Run, read_response, total_usage, unusable
 from derender_server.gateway.together import together
 from derender_server.meter import Api
 from derender_server.services import Services
@@ -88,7 +88,7 @@ class Answer:
             async with ClientWatch(receive):
                 asked = await self._read()
                 if asked.streams:
-                    await self._stream(asked, str(scope["path"]), send)
+                    await self._stream(asked, send)
                 else:
                     await JsonAnswer(await self._whole(asked))(scope, receive, send)
 
@@ -103,7 +103,7 @@ class Answer:
     async def _whole(self, asked: Asked) -> bytes:
         if asked.stops:
             runs = await self._collect(asked)
-            size = BYTES_PER_TOKEN * sum(run.tally.output for run in runs)
+            size = BYTES_PER_TOKEN * sum(run.output for run in runs)
             return await self.gateway.work.step(
                 lambda: self._derender(asked, [run.response() for run in runs]), size, DERENDER_INLINE_BYTES
             )
@@ -116,10 +116,7 @@ class Answer:
 
     async def _collect(self, asked: Asked) -> list[CollectingRun]:
         """The answer of engines that stream, so that a stop string ends them at once."""
-        runs = [
-            CollectingRun(request, push_to(self.api.open(asked, at)), Tally(len(request.token_ids)))
-            for at, request in enumerate(asked.requests)
-        ]
+        runs = [CollectingRun(request, push_to(self.api.open(asked, at))) for at, request in enumerate(asked.requests)]
         async with self._engine_streams(asked) as streams:
             await together([self._relay(run, chunks, _drop) for run, chunks in zip(runs, streams, strict=True)])
         return runs
@@ -134,11 +131,14 @@ class Answer:
 
     # -- streams -----------------------------------------------------------------------------------------------------
 
-    async def _stream(self, asked: Asked, route: str, send: Send) -> None:
+    async def _stream(self, asked: Asked, send: Send) -> None:
         name, meter = self.api.name, self.gateway.services.meter
         streams = [self.api.open(asked, at) for at in range(len(asked.requests))]
-        tally = Tally(sum(len(request.token_ids) for request in asked.requests))
         events = self.api.events(asked, streams)
+        runs: list[Run] = []
+        usage = partial(total_usage, runs)
+        each = usage if asked.usage.continuous_usage_stats else None
+        runs += [Run(request, push_to(stream), each) for request, stream in zip(asked.requests, streams, strict=True)]
 
         async def relay(at: int, chunks: EngineChunks) -> None:
             async def write(pieces: list[Piece]) -> None:
@@ -147,31 +147,30 @@ class Answer:
                 if written := b"".join([events.of(piece.parts, at) for piece in pieces]):
                     await sink.write(written)
 
-            run = Run(asked.requests[at], push_to(streams[at]), tally, bool(asked.usage.continuous_usage_stats))
-            await self._relay(run, chunks, write)
+            await self._relay(runs[at], chunks, write)
 
         async with (
             self._engine_streams(asked) as engine_streams,
             EventSink(send, events.keep_alive, self.gateway.keep_alive) as sink,
         ):
-            meter.began(name, tally.prompt)
+            meter.began(name, usage().prompt_tokens or 0)
             try:
                 await together([relay(at, chunks) for at, chunks in enumerate(engine_streams)])
-                last = events.end(tally)
+                last = events.end(usage())
             except Exception as error:
                 if isinstance(error, ClientGoneError):
                     raise
-                last = events.failed(self._told(error, route))
+                last = events.failed(self._told(error))
             finally:
                 meter.reasoned(sum(stream.reasoning_tokens for stream in streams))
             await sink.end(last)
 
-    def _told(self, error: Exception, route: str) -> tuple[int, str, str | None]:
+    def _told(self, error: Exception) -> tuple[int, str, str | None]:
         """What the client is told of an error in a stream, which is counted and logged too."""
         status, message, param = describe(error)
-        metrics = self.gateway.services.metrics
-        metrics.errors.labels(route, ERROR_TYPES[status]).inc()
-        if isinstance(error, EngineError):
+        route = self.api.route
+        self.gateway.services.metrics.errors.labels(route, error_body(status, message)["error"]["type"]).inc()
+        if isinstance(error, EngineError | OverloadedError):
             log.warning("a stream of %s failed, request %s: %s", route, self.request_id, message)
         else:
             log.error("a stream of %s failed, request %s", route, self.request_id, exc_info=error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from derender_server.wire.derender import (
 )
 from derender_server.wire.generate import GenerateRequest
 
-__all__ = ["CollectingRun", "Piece", "Run", "Tally", "read_response", "unusable"]
+__all__ = ["CollectingRun", "Piece", "Run", "read_response", "total_usage", "unusable"]
 
 log = logging.getLogger("derender")
 
@@ -54,30 +54,6 @@ def read_response(request: GenerateRequest, data: bytes) -> GenerateResponse:
     return response
 
 
-@dataclass(slots=True)
-class Tally:
-    """The tokens of one answer, over all its engine requests.
-
-    Args:
-        prompt: tokens of the prompts.
-        output: tokens of the outputs so far.
-        details: what an engine told of its prompt's tokens.
-    """
-
-    prompt: int
-    output: int = 0
-    details: dict[str, Any] | None = None
-
-    def usage(self) -> EngineUsage:
-        """As an engine would state it."""
-        return EngineUsage.model_construct(
-            prompt_tokens=self.prompt,
-            completion_tokens=self.output,
-            total_tokens=self.prompt + self.output,
-            prompt_tokens_details=self.details,
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Piece:
     """What one choice of an engine's chunk became.
@@ -98,9 +74,9 @@ class Run:
     Args:
         request: what the engine was asked.
         push: derenders a chunk: gives the OpenAI chunk or the events, and whether its choice has finished.
-        tally: of the answer.
-        counts_in_chunks: every chunk states the usage so far.
-        at: number of the request in the answer.
+        usage: gives the counts that every chunk is to state; None when none is.
+        output: tokens so far.
+        details: what the engine told of the prompt's tokens.
         cut: a stop string ended a choice, of which the engine knows nothing.
 
     Attributes:
@@ -109,9 +85,9 @@ class Run:
 
     request: GenerateRequest
     push: Callable[[GenerateStreamResponse], tuple[list[dict[str, Any]], bool]]
-    tally: Tally
-    counts_in_chunks: bool = False
-    at: int = 0
+    usage: Callable[[], EngineUsage] | None = None
+    output: int = 0
+    details: dict[str, Any] | None = None
     cut: bool = False
     open: set[int] = field(init=False)
 
@@ -158,7 +134,7 @@ class Run:
             log.error("the engine failed, request %s: %s", self.request.request_id, data.decode(errors="replace"))
             raise EngineError(502, BROKEN, None)
         if chunk.usage is not None:
-            self.tally.details = chunk.usage.prompt_tokens_details or self.tally.details
+            self.details = chunk.usage.prompt_tokens_details or self.details
             chunk.usage = None
         chunk.request_id = self.request.request_id
         return chunk
@@ -167,9 +143,9 @@ class Run:
         if choice.finish_reason == FAILED:
             raise EngineError(502, BROKEN, None)
         tokens = len(choice.token_ids or ())
-        self.tally.output += tokens
-        if self.counts_in_chunks:
-            chunk.usage = self.tally.usage()
+        self.output += tokens
+        if self.usage is not None:
+            chunk.usage = self.usage()
         try:
             parts, finished = self.push(chunk)
         except InputError as error:
@@ -178,6 +154,17 @@ class Run:
             self.open.discard(choice.index)
             self.cut = self.cut or choice.finish_reason is None
         return Piece(parts, tokens)
+
+
+def total_usage(runs: Sequence[Run]) -> EngineUsage:
+    """The tokens of an answer, over all its engine requests, as an engine would state them."""
+    prompt, output = sum(len(run.request.token_ids) for run in runs), sum(run.output for run in runs)
+    return EngineUsage.model_construct(
+        prompt_tokens=prompt,
+        completion_tokens=output,
+        total_tokens=prompt + output,
+        prompt_tokens_details=next((run.details for run in runs if run.details), None),
+    )
 
 
 @dataclass(slots=True)
@@ -218,5 +205,5 @@ class CollectingRun(Run):
                 )
                 for index, own in sorted(self.growing.items())
             ],
-            usage=EngineUsage.model_construct(prompt_tokens_details=self.tally.details),
+            usage=EngineUsage.model_construct(prompt_tokens_details=self.details),
         )

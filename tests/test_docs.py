@@ -19,6 +19,8 @@ import derender_core
 from derender_core import Delta, HookSpecs, ParseContext, Step, list_parsers
 from derender_core.testing import Case, assert_case
 from derender_server.app import create_app
+from derender_server.chat_socket import CLOSE_CODES
+from derender_server.chat_socket import ROUTE as SOCKET_ROUTE
 from derender_server.errors import ERROR_TYPES
 from derender_server.settings import Settings
 
@@ -100,7 +102,7 @@ def test_tables_and_outputs_are_up_to_date(file: Path, demo: Any) -> None:
 
 def test_the_readme_shows_every_endpoint_of_the_demo() -> None:
     shown = {curl.path for curl in update_docs.curls(read("README.md"))}
-    served = {path for path in routes() if path not in ("/docs", "/openapi.json", "/ping")}
+    served = {path for path in routes() if path not in ("/docs", "/openapi.json", "/ping", SOCKET_ROUTE)}
     assert served <= shown
 
 
@@ -203,6 +205,11 @@ def routes() -> set[str]:
 def test_every_route_is_documented_and_no_other() -> None:
     rows = table_after(read("docs", "wire.md"), "## Routes")
     assert {path for row in rows for path in code(row[0])} == routes()
+
+
+def test_every_close_code_is_documented() -> None:
+    rows = table_after(read("docs", "wire.md"), "| code |")
+    assert {int(row[0]) for row in rows} == set(CLOSE_CODES)
 
 
 def test_every_error_status_is_documented() -> None:

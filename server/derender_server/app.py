@@ -6,15 +6,17 @@ import hmac
 from collections.abc import Sequence
 from typing import Any
 
-from litestar.connection import ASGIConnection
+from litestar.connection import ASGIConnection, WebSocket
 from litestar.datastructures import State
-from litestar.exceptions import HTTPException, NotAuthorizedException
+from litestar.exceptions import HTTPException, NotAuthorizedException, WebSocketException
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
 from derender_core.registry import Parser
 from derender_server.access_log import AccessLog
 from derender_server.bodies import BodyLimits
+from derender_server.chat_socket import ROUTE as SOCKET_ROUTE
+from derender_server.chat_socket import derender_chat_socket
 from derender_server.demo.engine import demo_engine_handlers
 from derender_server.errors import answer_error
 from derender_server.gate import Application, Gate
@@ -30,6 +32,8 @@ from derender_server.tracing import with_traces
 from derender_server.work import Work
 
 __all__ = ["create_app"]
+
+NO_KEY = "A valid API key is needed: Authorization: Bearer KEY, or X-Api-Key: KEY"
 
 
 def create_app(
@@ -50,7 +54,7 @@ def create_app(
     services = Services(settings)
     work = Work(settings.renderer_num_workers, _plugin_guard(settings, services.parsers))
     limits = BodyLimits(settings.body_limit, settings.body_timeout)
-    handlers: list[BaseRouteHandler] = [*HANDLERS]
+    handlers: list[BaseRouteHandler] = [*HANDLERS, derender_chat_socket]
     if settings.is_demo:
         handlers += demo_engine_handlers(services.model, limits=limits)
     gateway = None if engines is None else Gateway(services, engines, work, settings.keep_alive_interval)
@@ -71,6 +75,7 @@ def create_app(
     app.on_shutdown.append(end_traces)
     services.metrics.add_routes(path for handler in handlers for path in handler.paths)
     app.gate = Gate(serve, services.metrics, settings.root_path, access_log)
+    app.gate.sockets = frozenset({SOCKET_ROUTE})
     if access_log is not None:
         app.on_shutdown.append(access_log.flush)
     return app
@@ -86,11 +91,13 @@ def _key_guard(keys: tuple[str, ...]) -> Guard:
     accepted = [key.encode() for key in keys]
 
     def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        scheme, _, given = connection.headers.get("authorization", "").encode().partition(b" ")
+        scheme, _, token = connection.headers.get("authorization", "").encode().partition(b" ")
+        # OpenAI's clients send a bearer token, Anthropic's a header of their own.
+        given = token if scheme.lower() == b"bearer" else connection.headers.get("x-api-key", "").encode()
         matches = sum(hmac.compare_digest(given, key) for key in accepted)  # all of them, so that time tells nothing
-        if not (matches and scheme.lower() == b"bearer") and not handler.opt.get("open"):
-            raise NotAuthorizedException(
-                "A valid API key is needed: Authorization: Bearer KEY", headers={"www-authenticate": "Bearer"}
-            )
+        if not matches and not handler.opt.get("open"):
+            if isinstance(connection, WebSocket):
+                raise WebSocketException(detail=NO_KEY, code=4401)
+            raise NotAuthorizedException(NO_KEY, headers={"www-authenticate": "Bearer"})
 
     return guard

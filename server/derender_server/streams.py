@@ -55,6 +55,15 @@ class RequestStream(Generic[D, V]):
             "prompt_token_ids": None if prompt_token_ids is None else list(prompt_token_ids),
         }
         self._envelopes: dict[int, Envelope] = {}
+        self._resumed: dict[int, Mapping[str, Any]] = {}
+
+    def resume(self, states: Mapping[int, Mapping[str, Any]]) -> None:
+        """Go on where another process stopped. To be called before the first chunk.
+
+        Args:
+            states: the ``stream_state`` of each choice, by index.
+        """
+        self._resumed = dict(states)
 
     @property
     def states(self) -> dict[int, dict[str, Any]]:
@@ -66,9 +75,15 @@ class RequestStream(Generic[D, V]):
         """Tokens of reasoning so far, of all choices."""
         return sum(envelope.reasoning for envelope in self._envelopes.values())
 
+    def _before(self, index: int) -> Envelope | Mapping[str, Any] | None:
+        """Where a choice stands."""
+        known = self._envelopes.get(index)
+        return known if known is not None else self._resumed.get(index)
+
     def _kept(self, chunk: dict[str, Any], envelope: Envelope, index: int) -> dict[str, Any]:
         """The chunk, once its envelope is kept. Usage counts the reasoning of all choices."""
         self._envelopes[index] = envelope
+        self._resumed.pop(index, None)
         details = (chunk.get("usage") or {}).get("completion_tokens_details")
         if details is not None:
             details["reasoning_tokens"] = self.reasoning_tokens
@@ -86,11 +101,11 @@ class ChatStream(RequestStream[ChatDerenderer, ChatRequestView]):
             ParserError: a parser failed; names it.
         """
         chunk = from_value(chunk, GenerateStreamResponse)
-        index = _index(chunk, self._envelopes)
+        index = _index(chunk, self._envelopes or self._resumed)
         request = DerenderChatStreamRequest.model_construct(
             generate_chunk=chunk, chat_request=self._request, **self._shared
         )
-        return self._kept(*self._derenderer.advance(request, self._envelopes.get(index), self._prepared), index)
+        return self._kept(*self._derenderer.advance(request, self._before(index), self._prepared), index)
 
 
 class CompletionStream(RequestStream[CompletionDerenderer, CompletionRequestView]):
@@ -103,11 +118,11 @@ class CompletionStream(RequestStream[CompletionDerenderer, CompletionRequestView
             InputError: the chunk is wrong; names the field.
         """
         chunk = from_value(chunk, GenerateStreamResponse)
-        index = _index(chunk, self._envelopes)
+        index = _index(chunk, self._envelopes or self._resumed)
         request = DerenderCompletionStreamRequest.model_construct(
             generate_chunk=chunk, completion_request=self._request, **self._shared
         )
-        return self._kept(*self._derenderer.advance(request, self._envelopes.get(index), self._prepared), index)
+        return self._kept(*self._derenderer.advance(request, self._before(index), self._prepared), index)
 
 
 def _index(chunk: GenerateStreamResponse, known: Mapping[int, Any]) -> int:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 __all__ = [
     "ChatRequestView",
     "CompletionRequestView",
+    "DerenderChatContext",
     "DerenderChatRequest",
     "DerenderChatStreamRequest",
     "DerenderCompletionRequest",
@@ -166,6 +167,18 @@ class DerenderChatStreamRequest(WireModel):
     stream_state: dict[str, Any] | None = Field(default=None, description="null on the first call")
     prompt_tokens: int | None = Field(default=None, description="for usage only")
     prompt_token_ids: list[int] | None = Field(default=None, description="needed on the first call")
+    chat_request: ChatRequestView | None = None
+
+
+class DerenderChatContext(WireModel):
+    """The first message of a WebSocket: what all chunks of a stream have in common."""
+
+    model: str | None = None
+    stream_state: dict[str, Any] | None = Field(
+        default=None, description="to go on with a stream of one choice that began elsewhere"
+    )
+    prompt_tokens: int | None = Field(default=None, description="for usage only")
+    prompt_token_ids: list[int] | None = Field(default=None, description="needed, unless the first chunk brings them")
     chat_request: ChatRequestView | None = None
 
 

@@ -29,7 +29,8 @@ def messages_error_body(
     """The body of an error answer: the fields of all our errors, in the places and with the types of that API."""
     fallback = "invalid_request_error" if status < 500 else "api_error"
     error = error_body(status, message, param)["error"] | {"type": TYPES.get(status, fallback)}
-    return {"type": "error", "error": error, "request_id": request_id}
+    body = {"type": "error", "error": error}
+    return body if request_id is None else body | {"request_id": request_id}
 
 
 def answer_messages_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -239,12 +239,16 @@ Serve = Callable[..., Any]
 
 @pytest.fixture
 def serve() -> Serve:
-    """``async with serve() as served:`` the demo, with settings as keywords; ``served.engines.play`` scripts it."""
+    """``async with serve() as served:`` the demo, with settings as keywords; ``served.engines.play`` scripts it.
+
+    With ``engine_url`` among the settings it asks that engine instead.
+    """
 
     @asynccontextmanager
     async def run(access_log: AccessLog | None = None, **settings: Any) -> AsyncIterator[Served]:
         engines = ScriptedEngines()
-        app = create_app(Settings(model="demo", **settings), access_log, engines)
+        told = Settings(model="demo", **settings)
+        app = create_app(told, access_log, None if "engine_url" in settings else engines)
         async with app.lifespan():
             yield Served(app, engines)
 

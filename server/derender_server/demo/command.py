@@ -44,7 +44,9 @@ def demo_engine(
         told = Switches.model_validate(given)
         asyncio.run(_serve(ServedModel.load(model, names=names, max_model_len=max_model_len), told, host, port))
     except ValidationError as error:
-        raise click.UsageError(error.errors()[0]["msg"]) from error
+        first = error.errors()[0]
+        flag = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else "switches"
+        raise click.BadParameter(first["msg"], param_hint=flag) from error
     except (DerenderError, OSError) as error:
         raise click.ClickException(str(error)) from error
 

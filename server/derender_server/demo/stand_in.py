@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 
 import msgspec
 from aiohttp import web
-from pydantic import ValidationError
 
 from derender_core import InputError
 from derender_server.demo.engine import GENERATE_PATH, DemoEngine
@@ -22,7 +21,7 @@ from derender_server.demo.playing import Playing
 from derender_server.demo.request import EngineRequest
 from derender_server.demo.switches import UNTOLD, Switches
 from derender_server.model import ServedModel, UnknownModelError
-from derender_server.wire.decode import decode_body, decode_value, input_error
+from derender_server.wire.decode import decode_body, decode_value, from_value
 
 __all__ = ["StandIn", "serve_stand_in"]
 
@@ -177,11 +176,7 @@ class StandIn:
 
     async def _set_switches(self, http: web.Request) -> web.Response:
         try:
-            body = decode_value(await http.read())
-            self.switches = Switches.model_validate(body)
-        except ValidationError as error:
-            found = input_error(error, None)
-            return error_answer(400, str(found), found.param)
+            self.switches = from_value(decode_value(await http.read()), Switches)
         except InputError as error:
             return error_answer(400, str(error), error.param)
         return json_answer(self.switches.model_dump())

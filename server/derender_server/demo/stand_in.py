@@ -30,6 +30,9 @@ KEPT = 1000
 
 BODY_LIMIT = 64 * 2**20
 LONGEST_WAIT = 60.0
+BACKLOG = (
+    2048  # of connections: load tests open hundreds at once, and one that finds no room comes again a second later
+)
 
 
 class StandIn:
@@ -201,7 +204,7 @@ async def serve_stand_in(
     runner = web.AppRunner(stand_in.application(), handler_cancellation=True, access_log=None, shutdown_timeout=0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
+        site = web.TCPSite(runner, host, port, backlog=BACKLOG)
         await site.start()
         address = runner.addresses[0]
         stand_in.url = f"http://{f'[{host}]' if ':' in host else host}:{address[1]}"

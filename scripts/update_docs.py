@@ -30,6 +30,7 @@ from derender_core import load_parser
 from derender_core.registry import GROUPS
 from derender_server.app import create_app
 from derender_server.cli import main as cli
+from derender_server.demo.switches import Switches
 from derender_server.demo.engine import DemoEngine
 from derender_server.demo.request import EngineRequest
 from derender_server.gateway.engine_chunks import EngineChunks
@@ -126,6 +127,15 @@ def flags_table(file: Path) -> Iterator[str]:  # noqa: ARG001
         yield f"| `{flag.opts[0]}{kind}` | `{flag.envvar}` | {default} | {_escape(flag.help or '')} |"
 
 
+def switches_table(file: Path) -> Iterator[str]:  # noqa: ARG001
+    """The switches of ``derender demo-engine``."""
+    yield "| switch | default | |"
+    yield "|---|---|---|"
+    for name, info in Switches.model_fields.items():
+        default = "" if info.default in (None, False) else f"`{info.default}`"
+        yield f"| `{name}` | {default} | {_escape(info.description or '')} |"
+
+
 def _metavar(flag: click.Option) -> str:
     if isinstance(flag.type, click.Choice):
         return "{" + ",".join(flag.type.choices) + "}"
@@ -139,6 +149,7 @@ def _escape(text: str) -> str:
 TABLES: dict[str, Callable[[Path], Iterator[str]]] = {
     "parsers": parsers_table,
     "flags": flags_table,
+    "switches": switches_table,
     "models": models_table,
     "rules": rules_table,
 }

@@ -30,9 +30,9 @@ from derender_core import load_parser
 from derender_core.registry import GROUPS
 from derender_server.app import create_app
 from derender_server.cli import main as cli
-from derender_server.demo.switches import Switches
 from derender_server.demo.engine import DemoEngine
 from derender_server.demo.request import EngineRequest
+from derender_server.demo.switches import Switches
 from derender_server.gateway.engine_chunks import EngineChunks
 from derender_server.model import ServedModel
 from derender_server.settings import Settings

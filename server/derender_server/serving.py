@@ -134,6 +134,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "log_level": "warning" if settings.log_level == "info" else settings.log_level,
         "access_log": False,
         # Messages may be as large as bodies. To compress small chunks costs more than it saves.
+        "ws": "websockets-sansio",
         "ws_max_size": settings.body_limit,
         "ws_per_message_deflate": False,
         "timeout_graceful_shutdown": LAST_BYTES,

@@ -84,7 +84,7 @@ class ChatDerenderer:
             ParserError: a parser failed; names it.
         """
         chunk, envelope = self.advance(request, request.stream_state)
-        return {"chunk": chunk, "stream_state": self.codec.write(envelope)}
+        return {"chunk": chunk, "stream_state": self.codec.keep(envelope)}
 
     def prepare(self, view: ChatRequestView | None) -> Prepared:
         """What a request means for its stream, for callers that keep it.

@@ -103,23 +103,27 @@ def advance(
         envelope = at
     if choice is None:
         return envelope, None
-    if envelope.stream is None:
-        envelope.stream = _open(request, given, envelope, choice)
+    stream = envelope.stream
+    if stream is None or envelope.request is not request or (choice.stop_reason and not request.text.stop):
+        # The last: a stop string that only the engine knew of changes what the stream looks for.
+        stream = envelope.stream = _open(request, given, envelope, choice)
+        envelope.request = request
     count = len(choice.token_ids or ())
     request.limits.check_total(envelope.prompt, envelope.tokens, count)
-    output = run_chunk(request, choice, envelope.stream)
+    output = run_chunk(request, choice, stream)
     output.events[:0] = early
     envelope.tokens += count
     begun = [event.index + 1 for event in output.events if isinstance(event, ToolCallStart)]
     envelope.calls = max([envelope.calls, *begun])
-    envelope.reasoning = envelope.stream.reasoning_tokens
+    envelope.reasoning = stream.reasoning_tokens
     return envelope, output
 
 
 def _open(request: Request, given: ChunkInput, envelope: Envelope, choice: GenerateStreamChoice) -> Stream:
     """The stream that the envelope is about, at its start or where the envelope says."""
-    if envelope.core is not None:
-        return open_stream(request, envelope.core, None, choice)
+    core = envelope.core if envelope.stream is None else envelope.stream.state
+    if core is not None:
+        return open_stream(request, core, None, choice)
     prompt = given.prompt(request.limits)
     envelope.prompt = len(prompt or ())
     return open_stream(request, None, prompt, choice)
@@ -137,7 +141,7 @@ def _rebuild(request: Request, given: ChunkInput, form: ReplayForm) -> tuple[Env
     stream = open_stream(request, None, prompt)
     events = [event for chunk in replay(stream, form.token_ids, form.chunk_lens) for event in chunk]
     envelope = _new_envelope(given)
-    envelope.stream = stream
+    envelope.stream, envelope.request = stream, request
     envelope.role_sent = form.role_sent
     envelope.prompt, envelope.tokens = len(prompt or ()), len(form.token_ids)
     envelope.calls = form.calls_sent or 0

@@ -89,7 +89,7 @@ class CompletionDerenderer:
             StateError: the state was not made here, or not for this configuration.
         """
         chunk, envelope = self.advance(request, request.stream_state)
-        return {"chunk": chunk, "stream_state": self.codec.write(envelope)}
+        return {"chunk": chunk, "stream_state": self.codec.keep(envelope)}
 
     def prepare(self, view: CompletionRequestView | None) -> Request:
         """What a request means for its stream, for callers that keep it.

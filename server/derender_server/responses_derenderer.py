@@ -71,7 +71,7 @@ class ResponsesDerenderer:
             ParserError: a parser failed; names it.
         """
         events, envelope = self.advance(request, request.stream_state)
-        return {"events": events, "stream_state": self.codec.write(envelope)}
+        return {"events": events, "stream_state": self.codec.keep(envelope)}
 
     def prepare(self, view: ResponsesRequestView | None) -> Prepared:
         """What a request means for its stream, for callers that keep it.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -25,6 +26,9 @@ PARAM = "stream_state"
 SIGNATURE = "sig"
 LARGEST = 2**53
 LONGEST_ID = 1024
+KEPT_ENVELOPES = 1024
+LARGEST_KEPT = 4096
+"""Envelopes that are kept for the next chunk, and the size in bytes up to which their states are."""
 
 Names = tuple[str, str]
 
@@ -38,6 +42,7 @@ class Envelope:
         created: when the stream began, in seconds since the epoch; the same for all its chunks.
         core: the state of ``derender_core.Stream``, as it came; None until the first chunk that has a choice.
         stream: that stream, once it runs; it is what is written.
+        request: what that stream was opened for.
         role_sent: the assistant's role went out.
         prompt: tokens of the prompt, as far as known.
         tokens: output tokens so far, stop token included.
@@ -53,6 +58,7 @@ class Envelope:
     created: int
     core: dict[str, Any] | None = None
     stream: Stream | None = None
+    request: object = None
     role_sent: bool = False
     prompt: int = 0
     tokens: int = 0
@@ -103,6 +109,20 @@ class StateCodec:
     max_bytes: int
     secret: bytes | None = None
     wire: str = ""
+    _kept: OrderedDict[bytes, Envelope] = field(default_factory=OrderedDict, init=False, repr=False, compare=False)
+
+    def keep(self, envelope: Envelope) -> dict[str, Any]:
+        """As ``write``. Should the state come back here soon, ``read`` need not make the envelope from it again.
+
+        An envelope is given back once, because a stream changes as it goes on: a chunk that is sent again finds none.
+        """
+        state = self.write(envelope)
+        key = msgspec.json.encode(state)
+        if len(key) <= LARGEST_KEPT:
+            self._kept[key] = envelope
+            if len(self._kept) > KEPT_ENVELOPES:
+                self._kept.popitem(last=False)
+        return state
 
     def write(self, envelope: Envelope) -> dict[str, Any]:
         """The envelope as JSON-plain values. What has its default is left out."""
@@ -141,11 +161,14 @@ class StateCodec:
                 is not what it must be.
         """
         try:
-            size = len(msgspec.json.encode(state))
+            key = msgspec.json.encode(state)
         except (msgspec.MsgspecError, RecursionError, TypeError, ValueError, OverflowError) as error:
             raise StateError(f"{PARAM} is not plain JSON: {error}", PARAM) from error
-        if size > self.max_bytes:
-            raise StateError(f"{PARAM} is {size} bytes long; at most {self.max_bytes} are allowed", PARAM)
+        if len(key) > self.max_bytes:
+            raise StateError(f"{PARAM} is {len(key)} bytes long; at most {self.max_bytes} are allowed", PARAM)
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            return kept
         if self.secret is not None:
             given = state.get(SIGNATURE)
             unsigned = {key: value for key, value in state.items() if key != SIGNATURE}

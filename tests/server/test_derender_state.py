@@ -262,3 +262,43 @@ def test_a_replay_form_needs_the_prompt(talk):
     with pytest.raises(InputError) as error:
         step(t, {"output_token_ids": [65], "output_chunk_lens": [1]})
     assert error.value.param == "prompt_token_ids"
+
+
+# -- states that come back at once -------------------------------------------------------------------------------------
+
+
+def turned(state):
+    """An equal state, in other bytes: nobody remembers those."""
+    return dict(reversed(state.items()))
+
+
+@pytest.mark.parametrize("output", [OUTPUT, f"<think>\nA long thought é😀</think>{CALL} and ## more"])
+def test_a_state_that_is_remembered_answers_as_one_that_is_not(talk, output):
+    t = talk()
+    request = t.request(stop=["##"])
+    state = None
+    for token_id in t.ids(output):
+        more = {"chat_request": request, "prompt_token_ids": [65]}
+        states = (None, None, None) if state is None else (state, state, turned(state))  # remembered, sent again, never
+        answers = [step(t, each, [token_id], **more) for each in states]
+        timeless = [(answer["chunk"] | {"created": 0}, answer["stream_state"] | {"t": 0}) for answer in answers]
+        assert timeless[0] == timeless[1] == timeless[2]
+        state = answers[0]["stream_state"]
+
+
+def test_a_state_that_is_remembered_goes_on_under_the_request_that_comes_with_it(talk):
+    t = talk()
+    chunks = t.chunks("<think>a</think>Hello")
+    state = chunks[-2]["stream_state"]
+    plain = {"chat_request": t.request(include_reasoning=False, tools=None)}
+    call = t.ids(CALL)
+    assert step(t, state, call, **plain)["chunk"] == step(t, turned(state), call, **plain)["chunk"]
+
+
+def test_a_stop_string_that_only_the_engine_knows_counts_in_a_remembered_stream(talk):
+    t = talk(None, None)
+    state = t.chunks("Some ", {})[-2]["stream_state"]
+    last = {"request_id": "r", "choices": [{"token_ids": t.ids("## x"), "finish_reason": "stop", "stop_reason": "##"}]}
+    for each in (state, turned(state)):
+        choice = step(t, each, generate_chunk=last, chat_request={})["chunk"]["choices"][0]
+        assert (choice["delta"].get("content", ""), choice["stop_reason"]) == ("", "##")

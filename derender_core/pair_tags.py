@@ -18,10 +18,10 @@ __all__ = ["PairTagMachine"]
 class PairTagMachine(ParameterCallMachine):
     """Base of tool parsers with tags around keys and around values. ``parameter_openers`` are those of keys."""
 
-    key_closer: ClassVar[str]
-    value_opener: ClassVar[str]
-    name_end: ClassVar[str] = ""
-    """A marker behind the name, if there is one; a line's end, a pair or the call's closer end it, too."""
+    key_closers: ClassVar[tuple[str, ...]]
+    value_openers: ClassVar[tuple[str, ...]]
+    name_ends: ClassVar[tuple[str, ...]] = ()
+    """The marker behind the name, if there is one; a line's end, a pair or the call's closer end it, too."""
     explicit = True
 
     def find_head(self, *, of_call: bool) -> tuple[int, bool] | None:
@@ -33,35 +33,41 @@ class PairTagMachine(ParameterCallMachine):
             if not self.skip_blank():
                 return None
             self.value = self.ahead
-        ends = (*filter(None, ("\n", self.name_end)), *self.parameter_openers, *self.call_closers)
+        ends = ("\n", *self.name_ends, *self.parameter_openers, *self.call_closers)
         self.ahead, marker = self.find((*ends, *self.after_call), self.ahead)
         words = len(self.peek(self.ahead - self.value, self.value).split())
         if words > 1:
             return self.ahead, False
         if marker is None:
             return None
-        end = self.ahead + (len(marker) if marker == self.name_end else 0)
+        end = self.ahead + (len(marker) if marker in self.name_ends else 0)
         return end, words == 1 and marker in ends
 
     def _find_key(self) -> tuple[int, bool] | None:
         others = (*self.parameter_openers, *self.parameter_closers, *self.call_closers, *self.call_openers)
-        self.ahead, marker = self.find((self.key_closer, *others), self.ahead)
+        self.ahead, marker = self.find((*self.key_closers, *others), self.ahead)
         if marker is None:
             return None
-        if marker != self.key_closer:
+        if marker not in self.key_closers:
             return self.ahead, False
-        value = self.behind_blank(self.ahead + len(self.key_closer))
-        stands = self.follows(value, (self.value_opener,), at_end=None)
-        return None if stands is None else (value + len(self.value_opener) if stands else value, stands)
+        value = self.behind_blank(self.ahead + len(marker))
+        opener = None if value == self.waiting else self.which(self.value_openers, value)
+        if opener is None or (not opener and self.is_cut(self.value_openers, value)):
+            return None
+        return value + len(opener), opener != ""
 
     def call_head(self, text: str) -> TagHead | None:
         """The name, one word."""
         name = text[self.value :].strip()
-        name = name.removesuffix(self.name_end).rstrip() if self.name_end else name
+        end = next((end for end in self.name_ends if name.endswith(end)), "")
+        name = name.removesuffix(end).rstrip()
         return TagHead(name) if name and not set('{}"') & set(name) else None
 
     def parameter_head(self, text: str) -> TagHead | None:
         """The key."""
         opener = next((opener for opener in self.parameter_openers if text.startswith(opener)), "")
-        key = text[len(opener) :].partition(self.key_closer)[0].strip()
+        key = text[len(opener) :]
+        for closer in self.key_closers:
+            key = key.partition(closer)[0]
+        key = key.strip()
         return TagHead(key) if key else None

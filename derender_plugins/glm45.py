@@ -42,8 +42,8 @@ class Glm45(PairTagMachine):
     call_closers = (CLOSER,)
     parameter_openers = (KEY,)
     parameter_closers = (VALUE_END,)
-    key_closer = KEY_END
-    value_opener = VALUE
+    key_closers = (KEY_END,)
+    value_openers = (VALUE,)
     ends_message = TURN_TOKENS
 
 
@@ -76,7 +76,7 @@ plugin = MachinePlugin(
     tool_call_openers=(OPENER,),
     structural_tag=structural_tag,
     families=[
-        ModelFamily((*FAMILIES, *RELATIVES), template=(OPENER, KEY), absent=("<tool_sep>",)),
+        ModelFamily((*FAMILIES, *RELATIVES), template=(OPENER, KEY), absent=("<tool_sep>", "<tool_calls>")),
     ],
 )
 reasoning = MachinePlugin(

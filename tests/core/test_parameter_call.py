@@ -60,9 +60,9 @@ class Pairs(PairTagMachine):
     call_closers = ("</call>",)
     parameter_openers = ("<k>",)
     parameter_closers = ("</v>",)
-    key_closer = "</k>"
-    value_opener = "<v>"
-    name_end = "<sep>"
+    key_closers = ("</k>",)
+    value_openers = ("<v>",)
+    name_ends = ("<sep>",)
 
 
 def parser(machine: type[Any]) -> Parser:

@@ -132,6 +132,13 @@ FAMILIES: dict[str, Known] = {
     ),
     "ERNIE 4.5": Known("ernie45", "ernie45", HERMES + "<think><response>", model_type="ernie4_5_moe"),
     "Hunyuan A13B": Known("hunyuan_a13b", "hunyuan_a13b", "<tool_calls><think><answer>", model_type="hunyuan_v1_moe"),
+    "Hy3": Known(
+        "hy3", "hy3", "<tool_calls:opensource><tool_sep:opensource><arg_key:opensource><think:opensource>", (), "hy_v3"
+    ),
+    "Hy3 preview": Known("hy3", "hy3", "<tool_calls><tool_call><tool_sep><arg_key><think>", (), "hy_v3"),
+    "Hy4": Known("hy3", "hy3", "<tool_calls><tool_call><arg_key><think>", model_type="hy_v4"),
+    "dots": Known("dots", None, "<|userprompt|><dots_function_call><invoke name=", model_type="dots2"),
+    "MiniCPM 5": Known("minicpm5", None, '<|im_start|><function name="f"><param name="k">', model_type="minicpm5"),
     "Jamba": Known("jamba", None, "<tool_calls>", model_type="jamba"),
     "OLMo 3": Known("olmo3", "olmo3", "<|im_start|><function_calls><think></think>", model_type="olmo3"),
     "InternLM3": Known("internlm", None, "<|im_start|>", ("<|action_start|>", "<|plugin|>"), "internlm3"),

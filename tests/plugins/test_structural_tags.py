@@ -33,6 +33,10 @@ STYLES: dict[str, Callable[[str, Any], str]] = {
 
 PARSERS = [info.name for info in list_parsers() if info.slot == "tool" and info.error is None]
 
+# Formats that cannot be said in a structural tag; their pages say why.
+WITHOUT = ("functiongemma", "gemma4", "hy3", "hy4", "hy_v3", "kimi_k3", "lfm2", "llama4_pythonic", "minicpm5", "olmo3",
+           "pythonic", "step3")  # fmt: skip
+
 
 def contents(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The nodes that hold arguments, in order."""
@@ -141,3 +145,14 @@ def test_nothing_is_constrained_without_need(name: str) -> None:
     assert parser.structural_tag((), "auto") is None
     assert parser.structural_tag((), "required") is None
     assert parser.structural_tag(TOOLS, "function:unknown") is None
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_formats_that_no_grammar_backend_writes_have_none(name: str) -> None:
+    for choice in ("auto", "required", "function:ping"):
+        assert load_parser("tool", name).structural_tag(TOOLS, choice) is None
+
+
+@pytest.mark.parametrize("name", [name for name in PARSERS if name not in WITHOUT])
+def test_all_others_have_one(name: str) -> None:
+    assert load_parser("tool", name).structural_tag(TOOLS, "required") is not None

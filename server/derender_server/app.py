@@ -22,6 +22,7 @@ from derender_server.errors import answer_error
 from derender_server.gate import Application, Gate
 from derender_server.gateway.endpoints import GATEWAY_HANDLERS
 from derender_server.gateway.engine_chunks import EngineSource
+from derender_server.gateway.engines import Engines
 from derender_server.gateway.gateway import Gateway
 from derender_server.openapi import document_handlers
 from derender_server.plugin_guard import PluginGuard
@@ -57,6 +58,8 @@ def create_app(
     handlers: list[BaseRouteHandler] = [*HANDLERS, derender_chat_socket]
     if settings.is_demo:
         handlers += demo_engine_handlers(services.model, limits=limits)
+    if engines is None and settings.engines is not None:
+        engines = Engines(settings.engines)
     gateway = None if engines is None else Gateway(services, engines, work, settings.keep_alive_interval)
     if gateway is not None:
         handlers += GATEWAY_HANDLERS
@@ -66,7 +69,8 @@ def create_app(
         state=State({"services": services, "work": work, "body_limits": limits, "gateway": gateway}),
         exception_handlers={HTTPException: answer_error, Exception: answer_error},
         guards=[_key_guard(settings.api_key)] if settings.api_key else [],
-        on_shutdown=[work.close],
+        on_startup=[] if engines is None else [engines.start],
+        on_shutdown=[work.close] if engines is None else [work.close, engines.close],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=settings.body_limit,

@@ -189,8 +189,10 @@ async def version(request: AnyRequest) -> Response[bytes]:
 
 @get("/load", opt={"answer": (responses.LoadResponse,)})
 async def load(request: AnyRequest) -> Response[bytes]:
-    """How many requests are being worked on."""
-    return _json({"server_load": request.app.state.work.active})
+    """How many requests are being worked on, and how busy the engines of the gateway are."""
+    state = request.app.state
+    engines = {} if state.gateway is None else {"engines": state.gateway.engines.report()}
+    return _json({"server_load": state.work.active, **engines})
 
 
 @get("/metrics")

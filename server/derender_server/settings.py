@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from derender_server.gateway.engine_options import EngineOptions, Routing
 
 __all__ = ["DEMO", "Settings", "names_collector", "shared_metrics"]
 
@@ -81,6 +84,27 @@ class Settings(BaseModel):
     body_timeout: float = Field(
         60, gt=0, allow_inf_nan=False, description="Seconds in which the body of a request must have arrived."
     )
+    engine_url: tuple[str, ...] = Field(
+        (), description="URL of an engine that generates; may be given several times. Adds the gateway's routes."
+    )
+    prefill_url: tuple[str, ...] = Field(
+        (), description="URL of an engine that runs prompts first, for --engine-url; may be given several times."
+    )
+    engine_api_key: str | None = Field(None, repr=False, description="Key that engines get as bearer token.")
+    engine_connect_timeout: float = Field(
+        5, gt=0, allow_inf_nan=False, description="Seconds in which a connection to an engine must stand."
+    )
+    engine_read_timeout: float = Field(
+        600, gt=0, allow_inf_nan=False,
+        description="Seconds that an engine may be silent. One that does not stream is, until all is generated.",
+    )  # fmt: skip
+    engine_retries: int = Field(2, ge=0, description="Other engines that are asked when one does not begin a request.")
+    engine_health_interval: float = Field(
+        5, gt=0, allow_inf_nan=False, description="Seconds between health checks of engines."
+    )
+    routing: Routing = Field(
+        "least", description="Choose the engine with the fewest outstanding tokens, or by the prompt's beginning."
+    )
     keep_alive_interval: float = Field(
         15, gt=0, allow_inf_nan=False, description="Seconds of silence after which a stream says that it still lives."
     )
@@ -96,6 +120,40 @@ class Settings(BaseModel):
         if "tools" in value or "messages" in value:
             raise ValueError("messages and tools are the request's, not the template's arguments")
         return value
+
+    @field_validator("engine_url", "prefill_url", mode="after")
+    @classmethod
+    def _bases(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+                raise ValueError(f"{url!r} is no base URL such as http://127.0.0.1:8100")
+        bases = tuple(url.rstrip("/") for url in urls)
+        if len(set(bases)) < len(bases):
+            raise ValueError("an engine is given twice")
+        return bases
+
+    @model_validator(mode="after")
+    def _prefills_for_engines(self) -> Self:
+        if self.prefill_url and not self.engine_url:
+            raise ValueError("--prefill-url needs --engine-url: those engines only run prompts")
+        return self
+
+    @property
+    def engines(self) -> EngineOptions | None:
+        """The engines of the gateway, if there is one."""
+        if not self.engine_url:
+            return None
+        return EngineOptions(
+            urls=self.engine_url,
+            prefill_urls=self.prefill_url,
+            api_key=self.engine_api_key,
+            routing=self.routing,
+            connect_timeout=self.engine_connect_timeout,
+            read_timeout=self.engine_read_timeout,
+            retries=self.engine_retries,
+            health_interval=self.engine_health_interval,
+        )
 
     @property
     def is_demo(self) -> bool:

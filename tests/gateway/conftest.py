@@ -81,6 +81,15 @@ class ScriptedEngines:
         """What to answer to the next requests."""
         self._scripts += scripts
 
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def report(self) -> list[dict[str, Any]]:
+        return []
+
     async def generate(self, request: GenerateRequest) -> bytes:
         step = self._next(request)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from derender_server.wire.generate import GenerateRequest
 
@@ -28,6 +28,15 @@ class EngineChunks(Protocol):
 
 class EngineSource(Protocol):
     """Where answers come from."""
+
+    async def start(self) -> None:
+        """Get ready, on the loop that will serve."""
+
+    async def close(self) -> None:
+        """End what is left."""
+
+    def report(self) -> list[dict[str, Any]]:
+        """For ``/load``: each engine, and how busy it is."""
 
     async def generate(self, request: GenerateRequest) -> bytes:
         """The JSON of a whole response. Being cancelled ends the request at the engine.

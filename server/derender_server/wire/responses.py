@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
     "ChatCompletion",
@@ -273,3 +273,6 @@ class LoadResponse(ResponseModel):
     """How many requests are being answered now."""
 
     server_load: int
+    engines: list[dict[str, Any]] | None = Field(
+        None, description="with a gateway: each engine's url, role, health, and outstanding requests and tokens"
+    )

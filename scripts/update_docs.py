@@ -33,7 +33,7 @@ from derender_server.cli import main as cli
 from derender_server.demo.engine import DemoEngine
 from derender_server.demo.request import EngineRequest
 from derender_server.demo.switches import Switches
-from derender_server.gateway.engine_chunks import EngineChunks
+from derender_server.gateway.engine_chunks import EngineChunks, EngineSource
 from derender_server.model import ServedModel
 from derender_server.settings import Settings
 from derender_server.wire.decode import decode_body
@@ -213,7 +213,7 @@ def _read_curl(command: str, shown: str) -> Curl:
     return Curl(command, method, path, headers, body, shown)
 
 
-class DemoEngines:
+class DemoEngines(EngineSource):
     """The demo's engine in this process, for the gateway's whole answers."""
 
     def __init__(self) -> None:

@@ -37,6 +37,7 @@ class EngineSource(Protocol):
 
     def report(self) -> list[dict[str, Any]]:
         """For ``/load``: each engine, and how busy it is."""
+        return []
 
     async def generate(self, request: GenerateRequest) -> bytes:
         """The JSON of a whole response. Being cancelled ends the request at the engine.

@@ -40,8 +40,12 @@ class ChatDerenderer:
         self._requests = PreparedRequests(deployment, ChatRequestView, "chat_request", lambda view: view)
         self.codec: StateCodec = deployment.codec(parsers=True)
 
-    def completion(self, request: DerenderChatRequest) -> dict[str, Any]:
+    def completion(self, request: DerenderChatRequest, *, logprobs_as_json: bool = False) -> dict[str, Any]:
         """A chat completion, from an engine's whole response.
+
+        Args:
+            request: the call.
+            logprobs_as_json: the entries of ``logprobs`` are ``msgspec.Raw``, for who encodes the answer anyway.
 
         Raises:
             InputError: the request is wrong; names the field.
@@ -59,7 +63,7 @@ class ChatDerenderer:
         request_id = response.request_id or _fresh_id()
         outputs = [run_whole(call, choice, prompt) for choice in response.choices]
         choices = [
-            self._choice(at, choice, output, options, CallIds(request_id, choice.index))
+            self._choice(at, choice, output, options, CallIds(request_id, choice.index), logprobs_as_json)
             for at, (choice, output) in enumerate(zip(response.choices, outputs, strict=True))
         ]
         return {
@@ -125,12 +129,14 @@ class ChatDerenderer:
         return body, envelope
 
     def _choice(
-        self, at: int, choice: GenerateChoice, output: Output, options: ChatOptions, ids: CallIds
+        self, at: int, choice: GenerateChoice, output: Output, options: ChatOptions, ids: CallIds, as_json: bool
     ) -> dict[str, Any]:
         message = message_body(fold_message(output.events), options, ids)
         content = choice.logprobs.content if choice.logprobs is not None and options.logprobs else None
         where = f"generate_response.choices.{at}.logprobs"
-        logprobs, _ = chat_logprobs(content, self._deployment.strings, top=options.top_logprobs, param=where)
+        logprobs, _ = chat_logprobs(
+            content, self._deployment.strings, top=options.top_logprobs, param=where, as_json=as_json
+        )
         return {
             "index": choice.index,
             "message": message,

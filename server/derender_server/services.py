@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -31,7 +31,7 @@ from derender_server.wire.api_derender import (
     DerenderResponsesStreamRequest,
     ParseRequest,
 )
-from derender_server.wire.decode import decode_body, decode_either, decode_value
+from derender_server.wire.decode import LARGE_BODY, decode_body, decode_either, decode_value
 from derender_server.wire.derender import (
     DerenderChatRequest,
     DerenderChatStreamRequest,
@@ -42,6 +42,9 @@ from derender_server.wire.derender import (
 __all__ = ["Services"]
 
 encoder = msgspec.json.Encoder()
+
+PIECE = 512
+"""Elements of a list that are encoded at once."""
 
 
 class Services:
@@ -133,9 +136,9 @@ class Services:
             answer = self.chat.chunk(request)
             self.meter.chunk("chat", request, answer)
         else:
-            answer = self.chat.completion(request)
+            answer = self.chat.completion(request, logprobs_as_json=len(body) >= LARGE_BODY)
             self.meter.whole("chat", answer)
-        return _encode(answer)
+        return _encode(answer, len(body))
 
     def derender_completion(self, body: bytes) -> bytes:
         """``/v1/completions/derender``."""
@@ -146,7 +149,7 @@ class Services:
         else:
             answer = self.completions.completion(request)
             self.meter.whole("completions", answer)
-        return _encode(answer)
+        return _encode(answer, len(body))
 
     def derender_responses(self, body: bytes) -> bytes:
         """``/v1/responses/derender``."""
@@ -157,7 +160,7 @@ class Services:
         else:
             answer = self.responses.response(request)
             self.meter.whole("responses", answer)
-        return _encode(answer)
+        return _encode(answer, len(body))
 
     def derender_messages(self, body: bytes) -> bytes:
         """``/v1/messages/derender``."""
@@ -168,13 +171,13 @@ class Services:
         else:
             answer = self.messages.message(request)
             self.meter.whole("messages", answer)
-        return _encode(answer)
+        return _encode(answer, len(body))
 
     def parse(self, body: bytes) -> bytes:
         """``/parse``."""
         answer = self._texts.message(decode_body(body, ParseRequest))
         self.meter.parsed(answer)
-        return _encode(answer)
+        return _encode(answer, len(body))
 
     def render_chat(self, body: bytes, request_id: str | None = None) -> bytes:
         """``/v1/chat/completions/render``."""
@@ -226,8 +229,36 @@ class Services:
         return {"object": "list", "data": cards}
 
 
-def _encode(body: Mapping[str, Any]) -> bytes:
+def _encode(body: Mapping[str, Any], size: int) -> bytes:
+    """The JSON of an answer to a request of so many bytes."""
     try:
-        return encoder.encode(body)
+        return encoder.encode(body) if size < LARGE_BODY else b"".join(_pieces(body))
     except RecursionError as error:  # what is passed through may have been just flat enough to be read
         raise InputError("the body is nested too deeply") from error
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    """The JSON of a large value, for the same reason as large bodies are decoded in pieces."""
+    if isinstance(value, Mapping):
+        before = b"{"
+        for name, part in value.items():
+            yield before + encoder.encode(name) + b":"
+            yield from _pieces(part)
+            before = b","
+        yield b"}" if value else b"{}"
+    elif isinstance(value, list) and len(value) > PIECE:
+        before = b"["
+        for at in range(0, len(value), PIECE):
+            yield before
+            yield encoder.encode(value[at : at + PIECE])[1:-1]
+            before = b","
+        yield b"]"
+    elif isinstance(value, list):
+        before = b"["
+        for part in value:
+            yield before
+            yield from _pieces(part)
+            before = b","
+        yield b"]" if value else b"[]"
+    else:
+        yield encoder.encode(value)

@@ -19,7 +19,16 @@ from pydantic.fields import FieldInfo
 from derender_core.errors import InputError
 from derender_server.wire.names import members_of
 
-__all__ = ["decode_body", "decode_either", "decode_value", "dotted_path", "encode_fields", "from_value", "input_error"]
+__all__ = [
+    "LARGE_BODY",
+    "decode_body",
+    "decode_either",
+    "decode_value",
+    "dotted_path",
+    "encode_fields",
+    "from_value",
+    "input_error",
+]
 
 M = TypeVar("M", bound=BaseModel)
 OneShot = TypeVar("OneShot", bound=BaseModel)
@@ -28,6 +37,11 @@ Streaming = TypeVar("Streaming", bound=BaseModel)
 # What msgspec raises for bad JSON, for JSON of the wrong shape, for text that is not UTF-8, and for deep nesting.
 BAD_BODY = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
+
+LARGE_BODY = 2**20
+LARGE_ELEMENT = 2**14
+"""In bytes. A decoder holds the interpreter until it is done: in bodies from this size on, lists of objects are decoded
+one element at a time, so that other threads, and with them the event loop, get their turns."""
 
 UTF_16_OR_32 = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 UTF_8_MARK = b"\xef\xbb\xbf"
@@ -90,7 +104,7 @@ def from_value(value: object, model: type[M]) -> M:
     Raises:
         InputError: a field is wrong; names the first one.
     """
-    if isinstance(value, model | _struct(model)):
+    if isinstance(value, model) or _models.get(type(value)) is model:
         return cast(M, value)
     try:
         return model.model_validate(value)
@@ -129,9 +143,41 @@ def dotted_path(loc: tuple[int | str, ...], root: Any, *, missing: bool = False)
 
 def _decode(body: bytes, model: type[M]) -> M:
     try:
-        return cast(M, _decoder(model).decode(body))
+        return cast(M, _decode_in_pieces(body, model) if len(body) >= LARGE_BODY else _decoder(model).decode(body))
     except BAD_BODY as error:
         raise _explain(body, model, error) from error
+
+
+def _decode_in_pieces(body: bytes | msgspec.Raw, model: type[BaseModel]) -> msgspec.Struct:
+    value: msgspec.Struct = _decoder(model, in_pieces=True).decode(body)
+    _complete(value)
+    return value
+
+
+def _complete(value: msgspec.Struct) -> None:
+    """Decode the elements of lists that were left as they came."""
+    for name in value.__struct_fields__:
+        part = getattr(value, name)
+        if isinstance(part, msgspec.Struct):
+            _complete(part)
+        elif isinstance(part, list) and part and isinstance(part[0], msgspec.Raw):
+            model = _element(_models[type(value)].model_fields[name].annotation)
+            decode = _decoder(model).decode
+            setattr(
+                value,
+                name,
+                [
+                    decode(raw) if len(memoryview(raw)) < LARGE_ELEMENT else _decode_in_pieces(raw, model)
+                    for raw in part
+                ],
+            )
+
+
+def _element(kind: Any) -> type[BaseModel]:
+    """The model in the annotation of a list of models."""
+    if get_origin(kind) is list:
+        return cast(type[BaseModel], get_args(kind)[0])
+    return next(_element(part) for part in get_args(kind) if get_origin(part) is list)
 
 
 def _why_not_json(body: bytes, error: Exception) -> str:
@@ -163,20 +209,27 @@ def _explain(body: bytes, model: type[BaseModel], error: Exception) -> InputErro
     return InputError(f"{param}: {what}" if param else what, param)
 
 
-@cache
-def _decoder(model: type[BaseModel]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(_struct(model))
+_models: dict[type, type[BaseModel]] = {}
+"""The models by their twins."""
 
 
 @cache
-def _struct(model: type[BaseModel]) -> type[msgspec.Struct]:
-    fields = [_field(name, info) for name, info in model.model_fields.items()]
+def _decoder(model: type[BaseModel], *, in_pieces: bool = False) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_struct(model, in_pieces=in_pieces))
+
+
+@cache
+def _struct(model: type[BaseModel], *, in_pieces: bool = False) -> type[msgspec.Struct]:
+    """A model's twin; with ``in_pieces``, one that leaves the elements of lists of objects as they come."""
+    fields = [_field(name, info, in_pieces) for name, info in model.model_fields.items()]
     # gc=False: decoded JSON has no cycles, and half a million entries must not slow every collection down.
-    return msgspec.defstruct(model.__name__, fields, kw_only=True, gc=False, module=model.__module__)
+    twin = msgspec.defstruct(model.__name__, fields, kw_only=True, gc=False, module=model.__module__)
+    _models[twin] = model
+    return twin
 
 
-def _field(name: str, info: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    kind = _translate(info.annotation)
+def _field(name: str, info: FieldInfo, in_pieces: bool) -> tuple[str, Any] | tuple[str, Any, Any]:
+    kind = _translate(info.annotation, in_pieces)
     if info.is_required():
         return name, kind
     if info.default_factory is not None:
@@ -184,15 +237,17 @@ def _field(name: str, info: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]
     return name, kind, info.default
 
 
-def _translate(kind: Any) -> Any:
+def _translate(kind: Any, in_pieces: bool) -> Any:
     """The annotation with every model in it replaced by its twin."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return _struct(kind)
-    origin = get_origin(kind)
+        return _struct(kind, in_pieces=in_pieces)
+    origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:  # msgspec has no Literal of booleans, and the value was looked at before the shape was chosen
-        return Union[tuple(type(value) for value in get_args(kind))]  # noqa: UP007 - built from a tuple
+        return Union[tuple(type(value) for value in parts)]  # noqa: UP007 - built from a tuple
+    if in_pieces and origin is list and isinstance(parts[0], type) and issubclass(parts[0], BaseModel):
+        return list[msgspec.Raw]
     if origin in (Union, types.UnionType):
-        return Union[tuple(_translate(part) for part in get_args(kind))]  # noqa: UP007 - built from a tuple
+        return Union[tuple(_translate(part, in_pieces) for part in parts)]  # noqa: UP007 - built from a tuple
     if origin in (list, dict):
-        return origin[tuple(_translate(part) for part in get_args(kind))]
+        return origin[tuple(_translate(part, in_pieces) for part in parts)]
     return kind

@@ -112,9 +112,9 @@ def _in_process(work: Callable[..., None], *given: Any) -> None:
 def _stream_all(url: str, bodies: Sequence[bytes], clients: int) -> None:
     """Send the bodies once for each client, all at the same time."""
     connections = [Connection(url) for _ in range(clients)]
-    for body in bodies:
+    for request in [connections[0].request(DERENDER, body) for body in bodies]:
         for connection in connections:
-            connection.send_post(DERENDER, body)
+            connection.send(request)
         for connection in connections:
             connection.receive()
     for connection in connections:

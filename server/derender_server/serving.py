@@ -7,17 +7,20 @@ import logging
 import signal
 import sys
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.supervisors import Multiprocess
 
 from derender_server.access_log import AccessLog
 from derender_server.app import create_app
 from derender_server.gate import Application
 from derender_server.metrics import forget_dead_workers
 from derender_server.settings import Settings, shared_metrics
+from derender_server.shared_port import SharedPort
 
 __all__ = ["run", "set_up_logging", "worker_app"]
 
@@ -77,9 +80,7 @@ def run(settings: Settings) -> int:
         del app
         with TemporaryDirectory(prefix="derender-metrics-") as metrics:
             settings.hand_to_workers(metrics)
-            uvicorn.run(
-                "derender_server.serving:worker_app", factory=True, workers=settings.workers, **_options(settings)
-            )
+            _run_workers(settings)
         return 0
     server = Server(app, settings)
     # A free port is known once it is bound. A socket's path is left to asyncio, which clears away a stale one.
@@ -89,6 +90,22 @@ def run(settings: Settings) -> int:
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[bound] if bound else None)
     return 0 if server.started else 1
+
+
+def _run_workers(settings: Settings) -> None:
+    config = uvicorn.Config(
+        "derender_server.serving:worker_app", factory=True, workers=settings.workers, **_options(settings)
+    )
+    # Bound once by itself: a port that is taken must be an error, also when its owner would share it.
+    with config.bind_socket() as bound:
+        family, address = bound.family, bound.getsockname()
+        if settings.uds or not SharedPort.possible:
+            Multiprocess(config, sockets=[bound]).run()
+            if settings.uds:
+                Path(settings.uds).unlink(missing_ok=True)
+            return
+    with SharedPort.bind_to(family, address) as shared, contextlib.suppress(KeyboardInterrupt):
+        Multiprocess(config, sockets=[shared]).run()
 
 
 def worker_app() -> Application:

@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
@@ -176,6 +177,25 @@ def test_workers_share_a_port_and_count_together(serve, free_port):
     lines = [json.loads(line) for line in server.lines]
     assert Counter(line["route"] for line in lines)["/detokenize"] >= 40
     assert all(line["request_id"] for line in lines)
+
+
+def test_connections_that_come_at_once_are_dealt_out_to_all_workers(serve, free_port):
+    server = serve("--workers", "2", "--port", str(free_port))
+    while len({json.loads(line)["pid"] for line in server.lines}) < 2:
+        httpx.post(f"{server.url}/detokenize", content=BODY)
+    before = len(server.lines)
+    with ExitStack() as stack:
+        connections = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", free_port), timeout=10)) for _ in range(64)
+        ]
+        for connection in connections:
+            connection.sendall(b"GET /version HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert all(connection.recv(4096).startswith(b"HTTP/1.1 200") for connection in connections)
+    server.stop()
+    pids = Counter(json.loads(line)["pid"] for line in server.lines[before:] if '"/version"' in line)
+    assert sum(pids.values()) == 64
+    assert min(pids.values()) >= 8, "by chance less than once in 10^9"
+    assert len(pids) == 2
 
 
 def requests_counted(server):

@@ -32,7 +32,10 @@ def model():
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", REQUESTS)
 async def test_answers(serve, model, api, stream):
-    async with serve_stand_in(model, Switches(text=TEXT, tokens_per_chunk=100)) as engine, serve(engine_url=(engine.url,)) as served:
+    async with (
+        serve_stand_in(model, Switches(text=TEXT, tokens_per_chunk=100)) as engine,
+        serve(engine_url=(engine.url,)) as served,
+    ):
         call = await served.post(f"/v1/{api}", REQUESTS[api] | {"stream": stream, "max_tokens": 100})
         await engine.until(lambda: [one.state for one in engine.requests] == ["finished"])
     assert call.status == 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks import detokenize, load, memory, oneshot, parsers, render, stream
+from benchmarks import detokenize, gateway, load, memory, oneshot, parsers, render, stream
 from benchmarks.report import TARGET_HEADS, arguments, print_table
 from benchmarks.workload import find_model
 
@@ -24,6 +24,7 @@ def main() -> None:
         render.run(model, quick=quick, url=url),
         memory.run(model, quick=quick),
         load.run(model, quick=quick, url=url),
+        gateway.run(model, quick=quick),
     ]
     targets = sorted((target for report in reports for target in report.targets), key=lambda target: target.item)
     print_table("Targets", TARGET_HEADS, [target.row() for target in targets])

@@ -19,6 +19,7 @@ ITEMS = {
     "render": {7},
     "memory": {6},
     "load": {5, 6},
+    "gateway": set(),
 }
 
 

@@ -22,6 +22,9 @@ from derender_server.metrics import forget_dead_workers
 from derender_server.settings import Settings, shared_metrics
 from derender_server.shared_port import SharedPort
 
+if sys.platform != "win32":  # httptools is not there
+    from derender_server.http_protocol import http_protocol
+
 __all__ = ["run", "set_up_logging", "worker_app"]
 
 log = logging.getLogger("derender")
@@ -144,6 +147,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "port": settings.port,
         "uds": settings.uds,
         "root_path": settings.root_path,
+        "http": "auto" if sys.platform == "win32" else http_protocol(settings.body_timeout),
         "ssl_keyfile": settings.ssl_keyfile,
         "ssl_certfile": settings.ssl_certfile,
         "log_config": None,

@@ -82,7 +82,10 @@ class Settings(BaseModel):
     )
     workers: int = Field(1, ge=1, description="Processes that share the port.")
     body_timeout: float = Field(
-        60, gt=0, allow_inf_nan=False, description="Seconds in which the body of a request must have arrived."
+        60,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds in which a request's head must have arrived, and then its body.",
     )
     engine_url: tuple[str, ...] = Field(
         (), description="URL of an engine that generates; may be given several times. Adds the gateway's routes."

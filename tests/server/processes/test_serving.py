@@ -116,6 +116,37 @@ def test_a_client_that_goes_away_is_no_fault_of_ours(serve):
     assert (line["status"], line["route"]) == (499, "/detokenize")
 
 
+@pytest.mark.rule("8.6")
+@pytest.mark.parametrize("sent", [b"", b"POST /detokenize HTTP/1.1\r\nHost: here\r\nX-Slow: "])
+def test_a_head_that_never_ends_does_not_hold_its_connection(serve, sent):
+    server = serve("--body-timeout", "0.5")
+    with server.connect() as connection:
+        connection.sendall(sent)
+        assert connection.recv(1) == b""
+
+
+def test_connections_are_kept_for_later_requests(serve):
+    server = serve("--body-timeout", "0.3")
+    with httpx.Client() as client:
+        ports = set()
+        for _ in range(3):
+            response = client.post(f"{server.url}/detokenize", content=BODY)
+            ports.add(response.extensions["network_stream"].get_extra_info("client_addr"))
+            threading.Event().wait(0.5)  # longer than a head may take
+    assert len(ports) == 1
+
+
+@pytest.mark.rule("2.1")
+def test_what_is_no_http_is_400_in_the_shape_of_all_errors(serve, answer_of):
+    server = serve()
+    for sent in (b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"):
+        with server.connect() as connection:
+            connection.sendall(sent)
+            status, headers, body = answer_of(connection)
+        assert (status, error_type(body)) == (400, "BadRequestError")
+        assert headers["content-type"] == "application/json"
+
+
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 

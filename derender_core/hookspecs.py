@@ -133,6 +133,17 @@ class HookSpecs:
         """
 
     @hookspec(firstresult=True)
+    def derender_call_id_length(self) -> int | None:
+        """How long the ids of calls must be, where the model's chat template accepts no others. Default: None, any.
+
+        Tool parsers only; asked at start-up. Ids that are made for calls whose format has none, or whose model wrote
+        none, then are so many letters and digits without a prefix. Ids of ``ToolCallStart`` stay as they are.
+
+        Returns:
+            A number of characters, from 8 to 64.
+        """
+
+    @hookspec(firstresult=True)
     def derender_check_state(self, state: State) -> str | None:
         """Say what is wrong with a state that came from outside. Default: None, nothing.
 

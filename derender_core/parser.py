@@ -35,6 +35,9 @@ _IS_WELL_TYPED: Mapping[type, Callable[[Any], bool]] = {
 }
 
 
+CALL_ID_LENGTHS = range(8, 65)
+"""Shorter ids would not be unique."""
+
 PARSE_DELTA_ARGUMENTS = ("state", "delta", "context")
 
 # A plugin that exits must not take the server with it.
@@ -144,6 +147,13 @@ class Parser:
         if reason is None or (isinstance(reason, str) and reason):
             return reason
         raise self._returned("derender_recognizes", f"{reason!r}, not a reason or None")
+
+    def call_id_length(self) -> int | None:
+        """See ``derender_call_id_length``."""
+        length = self._call("derender_call_id_length")
+        if length is None or (type(length) is int and length in CALL_ID_LENGTHS):
+            return length
+        raise self._returned("derender_call_id_length", f"{length!r}, not a number from 8 to 64 or None")
 
     def check_state(self, state: State) -> str | None:
         """See ``derender_check_state``."""

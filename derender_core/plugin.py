@@ -47,6 +47,7 @@ class MachinePlugin(MarkerHooks):
         tool_call_openers: tool parsers: the markers with which calls begin.
         structural_tag: tool parsers: see ``derender_structural_tag``.
         families: the models that write the format, by which ``auto`` finds the parser: see ``derender_recognizes``.
+        call_id_length: tool parsers: see ``derender_call_id_length``.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class MachinePlugin(MarkerHooks):
         tool_call_openers: Sequence[str] = (),
         structural_tag: Callable[[Sequence[Tool], ToolChoice], Mapping[str, Any] | None] | None = None,
         families: Sequence[ModelFamily] = (),
+        call_id_length: int | None = None,
     ) -> None:
         super().__init__(special_tokens, tool_call_openers)
+        self._call_id_length = call_id_length
         self.machine = machine
         self.families = tuple(families)
         self.description = description or (machine.__doc__ or machine.__name__).strip().splitlines()[0]
@@ -91,6 +94,11 @@ class MachinePlugin(MarkerHooks):
     def derender_recognizes(self, model: ModelFacts) -> str | None:
         """The first of the families that the model is of."""
         return next((reason for family in self.families if (reason := family.recognizes(model))), None)
+
+    @hookimpl
+    def derender_call_id_length(self) -> int | None:
+        """As given."""
+        return self._call_id_length
 
     @hookimpl
     def derender_check_state(self, state: State) -> str | None:

@@ -165,6 +165,7 @@ plugin = MachinePlugin(
     special_tokens=(CALLS, ARGS, CALL_ID),
     tool_call_openers=(CALLS,),
     structural_tag=structural_tag,
+    call_id_length=9,  # the chat templates, and mistral-common, refuse any other id when the call comes back
     families=[
         ModelFamily(FAMILIES, template=(CALLS,)),
         ModelFamily(FAMILIES, tokens=(CALLS,), untemplated=True),

@@ -115,7 +115,7 @@ class ApiDerenderer(Generic[V]):
         reasoning = output.stream.reasoning_tokens
         return WholeAnswer(
             name,
-            CallIds(request_id, choice.index, prefix=self._call_prefix),
+            self._ids(request_id, choice.index),
             whole_parts(
                 output.events,
                 finish_reason,
@@ -182,8 +182,11 @@ class ApiDerenderer(Generic[V]):
         counts = TokenCounts.of(
             chunk.usage, request.prompt_tokens, envelope.prompt, envelope.tokens, envelope.reasoning
         )
-        ids = CallIds(envelope.request_id, choice.index, prefix=self._call_prefix)
+        ids = self._ids(envelope.request_id, choice.index)
         return envelope, ChunkAnswer(name, ids, first, tracker, output, counts)
+
+    def _ids(self, request_id: str, choice: int) -> CallIds:
+        return CallIds(request_id, choice, prefix=self._call_prefix, length=self._deployment.call_id_length)
 
     @staticmethod
     def keep(envelope: Envelope, answer: ChunkAnswer, **more: int) -> None:

@@ -13,7 +13,7 @@ from derender_server.chat_options import ChatOptions
 
 __all__ = ["CallIds", "chat_finish_reason", "delta_body", "message_body"]
 
-ID_BYTES = 12  # 24 hexadecimal digits
+DIGITS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,14 @@ class CallIds:
         choice: index of the choice.
         given: ids that another server gave already, by call index.
         prefix: of the derived ids.
+        length: of the derived ids, where the model's chat template accepts no others; they have no prefix then.
     """
 
     request_id: str
     choice: int
     given: Sequence[str] = ()
     prefix: str = "call_"
+    length: int | None = None
 
     def of(self, call: int, prescribed: str | None) -> str:
         """The id of a call: the one given before, else the one the model's format prescribes, else a derived one."""
@@ -38,12 +40,17 @@ class CallIds:
             return self.given[call]
         if prescribed is not None:
             return prescribed
+        if self.length is not None:
+            return self._digest(self.length, call)
         return self.prefix + self.digest(call)
 
     def digest(self, *place: object) -> str:
         """24 hexadecimal digits for a place in the choice: the same at every retry, and another for every place."""
+        return self._digest(DIGITS, *place)
+
+    def _digest(self, digits: int, *place: object) -> str:
         source = "\0".join(str(part) for part in (self.request_id, self.choice, *place)).encode(errors="surrogatepass")
-        return hashlib.blake2b(source, digest_size=ID_BYTES).hexdigest()
+        return hashlib.blake2b(source, digest_size=-(-digits // 2)).hexdigest()[:digits]
 
 
 def message_body(message: Message, options: ChatOptions, ids: CallIds) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class ChatDerenderer:
         request_id = response.request_id or _fresh_id()
         outputs = [run_whole(call, choice, prompt) for choice in response.choices]
         choices = [
-            self._choice(at, choice, output, options, CallIds(request_id, choice.index), logprobs_as_json)
+            self._choice(at, choice, output, options, self._ids(request_id, choice.index), logprobs_as_json)
             for at, (choice, output) in enumerate(zip(response.choices, outputs, strict=True))
         ]
         return {
@@ -128,6 +128,9 @@ class ChatDerenderer:
             body["usage"] = stream_usage(chunk.usage, envelope, request.prompt_tokens, reasoning=reasoning)
         return body, envelope
 
+    def _ids(self, request_id: str, choice: int, given: Sequence[str] = ()) -> CallIds:
+        return CallIds(request_id, choice, given, length=self._deployment.call_id_length)
+
     def _choice(
         self, at: int, choice: GenerateChoice, output: Output, options: ChatOptions, ids: CallIds, as_json: bool
     ) -> dict[str, Any]:
@@ -149,7 +152,7 @@ class ChatDerenderer:
     def _chunk_choice(
         self, choice: GenerateStreamChoice, output: Output, options: ChatOptions, envelope: Envelope
     ) -> dict[str, Any]:
-        ids = CallIds(envelope.request_id, choice.index, envelope.call_ids)
+        ids = self._ids(envelope.request_id, choice.index, envelope.call_ids)
         delta = delta_body(output.events, options, ids)
         if not envelope.role_sent:
             delta = {"role": "assistant", **delta}

@@ -79,6 +79,11 @@ class Deployment:
         return TokenStrings(self.model.tokenizer, self.model.vocab_size)
 
     @cached_property
+    def call_id_length(self) -> int | None:
+        """How long the ids of calls must be, if the model's format says so."""
+        return None if self.tool_parser is None else self.tool_parser.call_id_length()
+
+    @cached_property
     def _both(self) -> Pipeline:
         return Pipeline(self.tool_parser, self.reasoning_parser)
 

@@ -54,6 +54,7 @@ class TextParser:
         context = call.pipeline.open(replace(call.context, reasoning_open=request.reasoning_open), None)
         finish_reason = request.finish_reason or "stop"
         events = call.pipeline.extract(Delta(request.text, final=True, finish_reason=finish_reason), context)
-        message = message_body(fold_message(events), options, CallIds(request.request_id or uuid.uuid4().hex, 0))
+        ids = CallIds(request.request_id or uuid.uuid4().hex, 0, length=deployment.call_id_length)
+        message = message_body(fold_message(events), options, ids)
         reason = chat_finish_reason(finish_reason, calls="tool_calls" in message, options=options)
         return {"message": message, "finish_reason": reason}

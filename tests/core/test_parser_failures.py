@@ -415,3 +415,24 @@ def test_a_source_that_two_distributions_declare_names_both(install: Install) ->
     with pytest.raises(AmbiguousParserError, match="parser source 'zoo'; uninstall all but one of 'acme:zoo' or 'bolt"):
         load_parser("tool", "zoo:echo")
     assert {info.error is None for info in list_parsers() if info.name == "zoo:*"} == {False}
+
+
+class Told(Echo):
+    def __init__(self, length: Any) -> None:
+        self.length = length
+
+    @hookimpl
+    def derender_call_id_length(self) -> Any:
+        return self.length
+
+
+@pytest.mark.parametrize("length", [0, 7, 65, "9", True, 9.0])
+def test_a_length_of_call_ids_that_is_none_is_refused(length: object) -> None:
+    with pytest.raises(ParserError, match="derender_call_id_length") as error:
+        make_parser("tool", "mine", Told(length)).call_id_length()
+    assert f"{length!r}, not a number from 8 to 64 or None" in str(error.value)
+
+
+def test_a_parser_need_not_say_how_long_ids_are() -> None:
+    assert make_parser("tool", "mine", Echo()).call_id_length() is None
+    assert make_parser("tool", "mine", Told(9)).call_id_length() == 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -283,3 +284,26 @@ def test_requests_that_differ_in_one_field_do_not_get_each_others_answers(talk):
     assert len({json.dumps(choices) for choices in first[:5]}) == 5
     large = t.request(tools=[{**t.weather, "function": {**t.weather["function"], "description": "x" * 50_000}}])
     assert t.chat(output, large)["choices"] == first[0], "too large to be remembered, and answered the same"
+
+
+# -- ids of calls ------------------------------------------------------------------------------------------------------
+
+
+def test_calls_of_a_format_with_ids_of_its_own_length_get_such_ids(talk):
+    t = talk("mistral", None)
+    output = '[TOOL_CALLS][{"name": "get_weather", "arguments": {}}, {"name": "get_weather", "arguments": {}}]'
+    ids = [call["id"] for call in t.message(output)["tool_calls"]]
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", call_id) for call_id in ids)
+    assert len(set(ids)) == 2
+    assert [call["id"] for call in t.streamed(output)["tool_calls"]] == ids
+    text = {"text": output, "chat_request": t.request(), "request_id": "chatcmpl-1"}
+    assert [call["id"] for call in t.derenderer.parse(text)["message"]["tool_calls"]] == ids
+    assert t.message("[TOOL_CALLS]get_weather[CALL_ID]abcDEF123[ARGS]{}")["tool_calls"][0]["id"] == "abcDEF123"
+
+
+@pytest.mark.parametrize("api", ["responses", "messages"])
+def test_calls_have_such_ids_in_every_api(api_talk, api):
+    t = api_talk(api, tool="mistral", reasoning=None)
+    answer = t.whole('[TOOL_CALLS][{"name": "get_weather", "arguments": {}}]')
+    call = answer["output"][0]["call_id"] if api == "responses" else answer["content"][0]["id"]
+    assert re.fullmatch("[a-zA-Z0-9]{9}", call)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -33,6 +35,29 @@ def _load_fetcher() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def uv() -> Callable[..., str]:
+    """``uv("pip", "install", ...)`` runs uv and gives what it printed. What it cannot do, for want of itself or of a
+    registry, skips the test, except in CI, where it fails."""
+
+    def run(*arguments: str | Path, **variables: str) -> str:
+        program = shutil.which("uv")
+        if program is None:
+            problem = "uv is not installed"
+        else:
+            done = subprocess.run(
+                [program, *arguments], env=os.environ | variables, capture_output=True, text=True, timeout=600
+            )
+            if done.returncode == 0:
+                return done.stdout
+            problem = f"uv {arguments[0]} failed: {done.stderr.strip()[-4000:]}"
+        if os.environ.get("CI"):
+            pytest.fail(problem)
+        pytest.skip(problem)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,22 +85,8 @@ class Environment:
         return run.stdout
 
 
-def uv(*arguments: str | Path) -> None:
-    """Run uv; what it cannot do fails in CI."""
-    program = shutil.which("uv")
-    if program is None:
-        problem = "uv is not installed"
-    else:
-        run = subprocess.run([program, *arguments], capture_output=True, text=True)
-        problem = f"uv {arguments[0]} failed: {run.stderr.strip()}" if run.returncode else ""
-    if problem and os.environ.get("CI"):
-        pytest.fail(problem)
-    if problem:
-        pytest.skip(problem)
-
-
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(uv: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy, so that no old build can be in it."""
     copy = tmp_path_factory.mktemp("source")
     for file in ("pyproject.toml", PROJECT["readme"], *PROJECT["license-files"]):
@@ -113,7 +100,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def installed(wheel: Path, uv: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """A fresh environment that holds the wheel and its dependencies."""
     place = tmp_path_factory.mktemp("fresh")
     uv("venv", "--python", sys.executable, place / "venv")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,20 +36,6 @@ WEATHER = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
     },
 }
-
-
-def uv(*arguments: str | Path) -> None:
-    """Run uv; what it cannot do fails in CI."""
-    program = shutil.which("uv")
-    if program is None:
-        problem = "uv is not installed"
-    else:
-        run = subprocess.run([program, *arguments], capture_output=True, text=True)
-        problem = f"uv {arguments[0]} failed: {run.stderr.strip()}" if run.returncode else ""
-    if problem and os.environ.get("CI"):
-        pytest.fail(problem)
-    if problem:
-        pytest.skip(problem)
 
 
 class Environment:
@@ -111,7 +97,7 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def environment(uv: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """A fresh environment with the wheels of derender and of all projects."""
     root = tmp_path_factory.mktemp("plugins")
     environment = Environment(root)

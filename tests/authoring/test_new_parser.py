@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -95,22 +94,8 @@ def test_a_name_of_the_other_slot_is_free(derender: Run) -> None:
 # -- installed ---------------------------------------------------------------------------------------------------------
 
 
-def uv(*arguments: str | Path) -> None:
-    """Run uv; what it cannot do, for want of a registry, fails in CI."""
-    program = shutil.which("uv")
-    if program is None:
-        problem = "uv is not installed"
-    else:
-        run = subprocess.run([program, *arguments], capture_output=True, text=True)
-        problem = f"uv {arguments[0]} failed: {run.stderr.strip()}" if run.returncode else ""
-    if problem and os.environ.get("CI"):
-        pytest.fail(problem)
-    if problem:
-        pytest.skip(problem)
-
-
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(uv: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh environment that sees what the one of these tests has, so that only building needs a registry."""
     place = tmp_path_factory.mktemp("environment")
     uv("venv", "--python", sys.executable, place)
@@ -123,7 +108,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("slot", ["tool", "reasoning"])
-def test_it_passes_its_own_tests_at_once(derender: Run, python: Path, slot: str) -> None:
+def test_it_passes_its_own_tests_at_once(uv: Callable[..., str], derender: Run, python: Path, slot: str) -> None:
     name = f"scaffolded-{slot}"
     assert derender("new-parser", name, *FLAGS[slot]).exit_code == 0
     project = Path(f"derender-{name}")

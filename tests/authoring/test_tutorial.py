@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,20 +57,8 @@ def as_pattern(shown: str) -> str:
     return "".join(lines)
 
 
-def uv(*arguments: str | Path) -> None:
-    """Run uv; what it cannot do, for want of a registry, fails in CI."""
-    program = shutil.which("uv")
-    run = subprocess.run([program, *arguments], capture_output=True, text=True) if program else None
-    if run is not None and run.returncode == 0:
-        return
-    problem = f"uv {arguments[0]} failed: {run.stderr.strip()}" if run is not None else "uv is not installed"
-    if os.environ.get("CI"):
-        pytest.fail(problem)
-    pytest.skip(problem)
-
-
 @pytest.fixture
-def wheel(tmp_path: Path) -> Path:
+def wheel(uv: Callable[..., str], tmp_path: Path) -> Path:
     """derender itself, which the tutorial installs; built from a copy, so that no old build can be in it."""
     copy = tmp_path / "source"
     copy.mkdir()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 from tests.gateway.clients.conftest import CALL, THOUGHT
@@ -15,20 +13,13 @@ WEATHER = {"city": "Oslo", "degrees": 21}
 CLIENTS = ("langchain-openai>=1", "litellm>=1.80")
 
 
-def test_langchain_and_litellm(gateway):
+def test_langchain_and_litellm(gateway, uv):
     call = THOUGHT + CALL.format("Oslo") + "\n" + CALL.format("Rome")
     given = [f"{gateway.url}/v1", THOUGHT + ANSWER, call, json.dumps(WEATHER)]
     packages = [part for name in CLIENTS for part in ("--with", name)]
-    run = subprocess.run(
-        ["uv", "run", "--isolated", "--no-project", *packages, "python", str(SCRIPT), *given],
-        env=os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-4000:]
-    found = json.loads(run.stdout.strip().splitlines()[-1])
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false"}
+    printed = uv("run", "--isolated", "--no-project", *packages, "python", SCRIPT, *given, **offline)
+    found = json.loads(printed.strip().splitlines()[-1])
     calls = [{"city": "Oslo"}, {"city": "Rome"}]
     both = {"plain": ANSWER, "streamed": ANSWER, "calls": calls, "streamed calls": calls}
     assert found == {"langchain": {**both, "structured": WEATHER}, "litellm": both}

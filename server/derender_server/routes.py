@@ -191,8 +191,8 @@ async def version(request: AnyRequest) -> Response[bytes]:
 async def load(request: AnyRequest) -> Response[bytes]:
     """How many requests are being worked on, and how busy the engines of the gateway are."""
     state = request.app.state
-    engines = {} if state.gateway is None else {"engines": state.gateway.engines.report()}
-    return _json({"server_load": state.work.active, **engines})
+    engines = [] if state.gateway is None else state.gateway.engines.report()
+    return _json({"server_load": state.work.active, **({"engines": engines} if engines else {})})
 
 
 @get("/metrics")

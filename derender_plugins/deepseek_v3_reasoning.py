@@ -1,4 +1,4 @@
-"""deepseek_v3 (reasoning): as R1 when thinking is on, and nothing at all when it is off.
+"""deepseek_v3 (reasoning): as R1 when thinking is on, but verbatim, and nothing at all when it is off.
 
 Written by DeepSeek V3 and V3.1 in thinking mode. docs/formats/deepseek_v3_reasoning.md lists every rule.
 """
@@ -17,6 +17,7 @@ class DeepSeekV3Reasoning(ThinkMachine):
     when_prompt_is_silent = False
     when_prompt_is_unknown = False
     plain_when_closed = True
+    strip_newlines = False
     switches = ("thinking", "enable_thinking")
     noise = ("<｜end▁of▁sentence｜>",)
     ends_message = ("<｜User｜>", "<｜tool▁outputs▁begin｜>")

@@ -5,6 +5,7 @@ Everything that a parser author or a user of the library needs is here; the modu
 
 from derender_core.attribute_tags import AttributeTagMachine
 from derender_core.auto_choice import choose_parser
+from derender_core.bare_key_call import BareKeyCallMachine
 from derender_core.combined import CombinedMachine
 from derender_core.detokenize import Decoded, Detokenizer
 from derender_core.errors import (
@@ -49,6 +50,7 @@ from derender_core.message import Message, ToolCall, fold_message
 from derender_core.model_facts import ModelFacts, ModelFamily
 from derender_core.pair_tags import PairTagMachine
 from derender_core.parameter_call import ParameterCallMachine, TagHead
+from derender_core.parameter_tags import Parameter, parameters_node, python_call_tags
 from derender_core.parser_sources import ParserSource
 from derender_core.pipeline import Pipeline
 from derender_core.plugin import MachinePlugin
@@ -68,7 +70,15 @@ from derender_core.schema_values import parameter_schema, schema_types, typed_va
 from derender_core.stop import StopStrings
 from derender_core.stream import Stream
 from derender_core.stream_setup import StreamSetup
-from derender_core.structural_tag import call_list, call_objects, call_section, call_tag, call_tags, offered_tools
+from derender_core.structural_tag import (
+    call_list,
+    call_objects,
+    call_section,
+    call_tag,
+    call_tags,
+    offered_tools,
+    tag_node,
+)
 from derender_core.tagged_call import TaggedCallMachine
 from derender_core.tagged_section import TaggedSectionMachine
 from derender_core.think import ThinkMachine
@@ -79,6 +89,7 @@ __all__ = [
     "NEED_DATA",
     "AmbiguousParserError",
     "AttributeTagMachine",
+    "BareKeyCallMachine",
     "BrokenParserError",
     "Call",
     "CombinedMachine",
@@ -102,6 +113,7 @@ __all__ = [
     "ModelTokenizer",
     "NeedData",
     "PairTagMachine",
+    "Parameter",
     "ParameterCallMachine",
     "ParseContext",
     "Parser",
@@ -162,13 +174,16 @@ __all__ = [
     "normalize_arguments",
     "offered_tools",
     "parameter_schema",
+    "parameters_node",
     "parse_call",
     "parse_calls",
     "parse_object",
     "parse_python_calls",
+    "python_call_tags",
     "python_json",
     "replay",
     "scan_python_list",
     "schema_types",
+    "tag_node",
     "typed_value",
 ]

@@ -12,7 +12,12 @@ from typing import Any
 
 from derender_core.inputs import Tool, ToolChoice
 
-__all__ = ["call_list", "call_objects", "call_section", "call_tag", "call_tags", "offered_tools"]
+__all__ = ["call_list", "call_objects", "call_section", "call_tag", "call_tags", "offered_tools", "tag_node"]
+
+
+def tag_node(begin: str, content: Mapping[str, Any], end: str) -> dict[str, Any]:
+    """The node for something between two texts, either of which may be empty."""
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
 
 
 def call_tag(begin: str, tool: Tool, end: str, *, style: str = "json") -> dict[str, Any]:
@@ -28,12 +33,7 @@ def call_tag(begin: str, tool: Tool, end: str, *, style: str = "json") -> dict[s
     """
     schema: Mapping[str, Any] | bool = tool.parameters if tool.strict and tool.parameters is not None else True
     content = {"type": "json_schema", "json_schema": schema}
-    return {
-        "type": "tag",
-        "begin": begin,
-        "content": content if style == "json" else {**content, "style": style},
-        "end": end,
-    }
+    return tag_node(begin, content if style == "json" else {**content, "style": style}, end)
 
 
 def offered_tools(tools: Sequence[Tool], tool_choice: ToolChoice) -> list[Tool]:
@@ -112,7 +112,7 @@ def call_section(
     calls = call_tags(tags, "required" if tool_choice == "auto" else tool_choice, separator=separator)
     if calls is None:
         return None
-    section = {"type": "tag", "begin": begin, "content": calls, "end": end}
+    section = tag_node(begin, calls, end)
     if tool_choice != "auto":
         return section
     return call_tags([section], "auto", separator="", triggers=(begin,), excludes=excludes)

@@ -1,78 +1,53 @@
 """gemma4 and functiongemma: calls with arguments of a notation of their own; gemma4 (reasoning): a channel.
 
-    call      := "<|tool_call>" ["call"] [":"] NAME "{" [member ("," member)*] "}" "<tool_call|>"
-    member    := KEY (":" | "=") value
-    value     := quote TEXT quote | WORD | "{" [member ("," member)*] "}" | "[" [value ("," value)*] "]"
-    quote     := "<|\\"|>" in gemma4, "<escape>" in functiongemma; both also write '"' and "'"
+    call      := "<|tool_call>" ["call"] [":"] NAME arguments "<tool_call|>"
+    arguments := as in ``BareKeyCallMachine``, with the quote "<|\\"|>" in gemma4 and "<escape>" in functiongemma
     reasoning := "<|channel>thought\\n" TEXT "\\n" "<channel|>"
 
-A text between quotes is what it is: nothing in it is escaped, and brackets, commas and markers in it mean nothing. A
-word is a number, a literal of JSON or Python, or else a string. docs/formats/gemma4.md lists every rule.
+Written by Gemma 4 and FunctionGemma. docs/formats/gemma4.md lists every rule.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from derender_core import (
     NEED_DATA,
+    BareKeyCallMachine,
     MachinePlugin,
-    MemberCallMachine,
     ModelFamily,
     NeedData,
-    State,
+    Parameter,
     ThinkMachine,
-    dump_json,
-    parameter_schema,
-    python_json,
-    schema_types,
+    Tool,
+    ToolChoice,
+    call_tag,
+    call_tags,
+    offered_tools,
+    parameters_node,
+    tag_node,
 )
 
-QUOTES = ('"', "'")
-BLANK = " \t\r\n"
-MAX_DEPTH = 200
-LOOK_BACK = 300
-"""How far to look back from a quote for the member that it belongs to."""
+OPENER, CLOSER, QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
+FUNCTION, FUNCTION_END, ESCAPE = "<start_function_call>", "<end_function_call>", "<escape>"
 TURN_ENDS = ("<turn|>", "<|tool_response>")
 _HEAD = re.compile(r"\s*(?:call\s*:|:)?\s*(?P<name>[\w.\-/]+(?::[\w.\-/]+)*)\s*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
-_NEXT_MEMBER = re.compile(r",\s*[^,:=<>{}\[\]()\"]{1,100}[:=]\s*\Z")
-_NEXT_ITEM = re.compile(r",\s*\Z")
-_CLOSES = {"{": "}", "(": ")", "[": "]"}
 
 
 @dataclass
-class Gemma4(MemberCallMachine):
-    """Calls like call:NAME{key:<|"|>text<|"|>} between markers: Gemma 4.
-
-    The arguments are written as JSON while they are read, so brackets nest without recursion.
-
-    Args:
-        stack: the brackets that are open, the outermost one first.
-        quote: the quote that the text being read began with.
-        mark: where the key, word or text being read begins.
-        json: the JSON of the member being read, as far as it was read.
-        word: the key that was read in quotes.
-        text: the schema's word that the member being read is a string.
-    """
+class Gemma4(BareKeyCallMachine):
+    """Calls like call:NAME{key:<|"|>text<|"|>} between markers: Gemma 4."""
 
     phase: str = "content"
-    stack: str = ""
-    quote: str = ""
-    mark: int = 0
-    json: str = ""
-    word: str = ""
-    text: bool = False
 
-    call_openers = ("<|tool_call>",)
-    call_closers: ClassVar[tuple[str, ...]] = ("<tool_call|>",)
+    call_openers = (OPENER,)
+    call_closers: ClassVar[tuple[str, ...]] = (CLOSER,)
     section_openers = section_closers = ()
     ends_message = TURN_ENDS
-    mark_of_text: ClassVar[str] = '<|"|>'
-    """The quote that the model was trained to write."""
+    mark_of_text: ClassVar[str] = QUOTE
 
     # -- text --------------------------------------------------------------------------------------------------------
 
@@ -90,257 +65,21 @@ class Gemma4(MemberCallMachine):
             self.phase = "done" if marker in self.ends_message else "content"
         return None
 
-    # -- a call ------------------------------------------------------------------------------------------------------
-
-    def forget_region(self) -> None:
-        """As ``MemberCallMachine.forget_region``, and the notation."""
-        super().forget_region()
-        self.stack, self.quote, self.mark, self.json, self.word, self.text = "", "", 0, "", "", False
-
-    @property
-    def ends(self) -> tuple[str, ...]:
-        """The markers that cannot stand in a call outside of its texts."""
-        return (*self.call_closers, *self.call_openers, *self.ends_message)
+    # -- a call --------------------------------------------------------------------------------------------------------
 
     def read_head(self) -> NeedData | None:
         """The name, up to the bracket."""
         self.ahead, marker = self.find(("{", "(", *self.ends), self.ahead)
         if marker is None:
-            return self._wait()
+            return self.wait()
         head = _HEAD.fullmatch(self.peek(self.ahead - self.mark, self.mark))
         if head is None or marker in self.ends:
             self.phase = "junk"
             return None
         self.name = head["name"]
         self.ahead += 1
-        self.stack, self.phase = marker, "key"
-        self.announce()
-        self._consume()
+        self.open_arguments(marker)
         return None
-
-    def _consume(self) -> None:
-        """Between its members an announced call is consumed as it is read."""
-        if self.sent:
-            self.skip(self.ahead)
-            self.ahead = 0
-        self.mark = self.ahead
-
-    def read_key(self) -> NeedData | None:
-        """A key, or the end of an object."""
-        char = self.skip_blank()
-        quote = self._quote(char)
-        if char == "" or quote is None:
-            return self._wait()
-        if quote:
-            self._open_text(quote, "quoted_key")
-        elif char == _CLOSES[self.stack[-1:] or "{"]:
-            self._close_bracket()
-        else:
-            self.mark, self.phase = self.ahead, "bare_key"
-        return None
-
-    def read_bare_key(self) -> NeedData | None:
-        """A key without quotes; it may contain blanks."""
-        self.ahead, marker = self.find((":", "=", ",", "{", "}", "[", "]", *self.ends), self.ahead)
-        if marker is None:
-            return self._wait()
-        key = self.peek(self.ahead - self.mark, self.mark).strip()
-        if marker in (":", "=") and key:
-            self.ahead += 1
-            self._take_key(key)
-        else:
-            self.phase = "junk"
-        return None
-
-    def read_quoted_key(self) -> NeedData | None:
-        """A key in quotes."""
-        self.ahead, marker = self.find((self.quote, *self.ends), self.ahead)
-        if marker is None:
-            return self._wait()
-        key = self.peek(self.ahead - self.mark, self.mark)
-        self.ahead += len(marker)
-        if marker != self.quote:
-            self.phase = "junk"
-            return None
-        self.word, self.phase = key, "colon"
-        return None
-
-    def read_colon(self) -> NeedData | None:
-        """From a key in quotes to its value."""
-        char = self.skip_blank()
-        if char == "":
-            return self._wait()
-        self.ahead += 1
-        if char in (":", "="):
-            self._take_key(self.word)
-        else:
-            self.phase = "junk"
-        return None
-
-    def _take_key(self, key: str) -> None:
-        self.word, self.phase = "", "value"
-        if len(self.stack) > 1:
-            self.json += f"{'' if self.json.endswith('{') else ', '}{dump_json(key)}: "
-            return
-        self.begin_member(key)
-        self.text = schema_types(parameter_schema(self.schema, key), self.schema) == {"string"}
-
-    # -- values ------------------------------------------------------------------------------------------------------
-
-    def json_value(self, value: str) -> str:
-        """The notation has types of its own, so the value is JSON already."""
-        return value
-
-    def read_value(self) -> NeedData | None:
-        """A value, or the end of a list."""
-        char = self.skip_blank()
-        quote = self._quote(char)
-        if char == "" or quote is None:
-            return self._wait()
-        if quote:
-            self._open_text(quote, "text")
-        elif char in ("{", "["):
-            self.ahead += 1
-            self._write(char)
-            self.stack += char
-            self.phase = "junk" if len(self.stack) > MAX_DEPTH else "key" if char == "{" else "value"
-        elif char == "]" and self._top == "[":
-            self._close_bracket()
-        else:
-            self.mark, self.phase = self.ahead, "word"
-        return None
-
-    @property
-    def _top(self) -> str:
-        return self.stack[-1:] or "{"
-
-    def _write(self, json: str) -> None:
-        """Write a value."""
-        self.json += f", {json}" if self._top == "[" and not self.json.endswith("[") else json
-        self.phase = "after"
-
-    def _close_bracket(self) -> None:
-        """The bracket that closes the innermost one stands here."""
-        self.ahead += 1
-        closer, self.stack = _CLOSES[self._top], self.stack[:-1]
-        if self.stack:
-            self.json += closer
-            self.phase = "after"
-        else:
-            self._end_member()
-            self.phase = "tail"
-
-    def _end_member(self) -> None:
-        if self.json:
-            self.add_member(self.json)
-        self.json, self.text = "", False
-        self._consume()
-
-    def read_after(self) -> NeedData | None:
-        """What follows a value."""
-        char = self.skip_blank()
-        if char == "":
-            return self._wait()
-        if char == _CLOSES[self._top]:
-            self._close_bracket()
-        elif char == ",":
-            self.ahead += 1
-            if len(self.stack) == 1:
-                self._end_member()
-            self.phase = "value" if self._top == "[" else "key"
-        else:
-            self.phase = "junk"
-        return None
-
-    def read_word(self) -> NeedData | None:
-        """A number, a literal or a string without quotes; or one without the quote in front of it."""
-        self.ahead, marker = self.find((",", "}", "]", ")", self.mark_of_text, *self.ends), self.ahead)
-        if marker is None:
-            return self._wait()
-        if marker == ")" and not self.stack.startswith("("):
-            self.ahead += 1
-            return None
-        word = self.peek(self.ahead - self.mark, self.mark)
-        if marker == self.mark_of_text:
-            follows = self._follows(self.ahead + len(marker))
-            if follows is None:
-                return self._wait()
-            self.ahead += len(marker)
-            self._write(dump_json(word))
-            self.phase = self.phase if follows else "junk"
-        elif marker in self.ends:
-            self.phase = "junk"
-        else:
-            self._write(self._scalar(word.strip()))
-        return None
-
-    def _scalar(self, word: str) -> str:
-        if self.text and len(self.stack) == 1:
-            return dump_json(word)
-        return word if _NUMBER.fullmatch(word) else _LITERALS.get(word) or dump_json(word)
-
-    # -- texts -------------------------------------------------------------------------------------------------------
-
-    def _quote(self, char: str) -> str | None:
-        """The quote that stands here, beginning with ``char``; ``""`` when there is none, None when it may be one."""
-        return char if char in QUOTES else self.which((self.mark_of_text,)) if char else ""
-
-    def _open_text(self, quote: str, phase: str) -> None:
-        self.ahead += len(quote)
-        self.quote, self.mark, self.phase = quote, self.ahead, phase
-
-    def read_text(self) -> NeedData | None:
-        """A text in quotes. A quote ends it when what may follow a value follows."""
-        escapes = ("\\",) if self.quote in QUOTES else ()
-        self.ahead, marker = self.find((self.quote, *escapes), self.ahead)
-        if marker is None:
-            return self._wait()
-        if marker in escapes:
-            if self.waiting < self.ahead + 2 and not self.final:
-                return NEED_DATA
-            self.ahead = min(self.ahead + 2, self.waiting)
-            return None
-        follows = self._follows(self.ahead + len(marker))
-        if follows is None:
-            return self._wait()
-        if follows:
-            self._take_text(self.ahead)
-            self.ahead += len(marker)
-        elif not self._close_before(self.ahead):
-            self.ahead += len(marker)
-        return None
-
-    def _take_text(self, end: int) -> None:
-        raw = self.peek(end - self.mark, self.mark)
-        spelled = python_json(f"{self.quote}{raw}{self.quote}") if self.quote in QUOTES else None
-        self.ahead = end
-        self._write(spelled or dump_json(raw))
-
-    def _follows(self, offset: int) -> bool | None:
-        """Whether what may follow a value stands at ``offset`` behind blank text."""
-        while (char := self.peek(1, offset)) and char in BLANK:
-            offset += 1
-        if char == "":
-            return True if self.final else None
-        if char in ",}]" or (char == ")" and self.stack.startswith("(")):
-            return True
-        ends = self.which(self.ends, offset)
-        return None if ends is None else ends != ""
-
-    def _close_before(self, quote: int) -> bool:
-        """End a text whose own quote is missing, since the one at ``quote`` begins another text."""
-        start = max(self.mark, quote - LOOK_BACK)
-        before = self.peek(quote - start, start)
-        found = self._swallowed.search(before)
-        found = found or (_NEXT_ITEM if self._top == "[" else _NEXT_MEMBER).search(before)
-        if found:
-            self._take_text(start + found.start())
-        return found is not None
-
-    @property
-    def _swallowed(self) -> re.Pattern[str]:
-        """The end of a call."""
-        return re.compile(r"[}\])]+\s*" + re.escape(self.call_closers[0]))
 
     # -- the end of a call -------------------------------------------------------------------------------------------
 
@@ -349,7 +88,7 @@ class Gemma4(MemberCallMachine):
         char = self.skip_blank()
         marker = self.which(self.ends) if char else None
         if marker is None or (not marker and self.is_cut(self.ends, self.ahead)):
-            return self._wait()
+            return self.wait()
         if marker:
             self.ahead += len(marker) if marker in self.call_closers else 0
             self.end_members()
@@ -361,21 +100,18 @@ class Gemma4(MemberCallMachine):
         """A malformed call, until a marker ends it."""
         self.ahead, marker = self.find(self.ends, self.ahead)
         if marker is None:
-            return self._wait()
+            return self.wait()
         self.ahead += len(marker) if marker in self.call_closers else 0
         self.end_region(as_text=not self.sent)
         self.phase = "content"
         return None
 
-    def _wait(self) -> NeedData | None:
+    def wait(self) -> NeedData | None:
         """The call is not complete; at the end of the output it is dropped, unless only its closer is missing."""
         if not self.final:
             return NEED_DATA
-        if self.phase == "text":
-            found = self._swallowed.search(self.peek(self.waiting, self.mark))
-            if found:
-                self._take_text(self.mark + found.start())
-                return None
+        if self.phase == "text" and self.take_swallowing_text():
+            return None
         if self.phase == "tail" and self.ended_normally:
             self.ahead = self.waiting
             self.end_members()
@@ -386,32 +122,15 @@ class Gemma4(MemberCallMachine):
         self.phase = "content"
         return None
 
-    @classmethod
-    def check(cls, state: State) -> str | None:
-        """As ``MemberCallMachine.check``, and that brackets and quotes are such."""
-        wrong = super().check(state)
-        if wrong:
-            return wrong
-        stack, quote = state.get("stack", ""), state.get("quote", "")
-        if not set(stack) <= set(_CLOSES) or len(stack) > MAX_DEPTH + 1:
-            return "field 'stack' must hold brackets"
-        if quote not in ("", cls.mark_of_text, *QUOTES):
-            return "field 'quote' is no quote"
-        if not quote and state.get("phase") in ("text", "quoted_key"):
-            return "field 'quote' is missing"
-        if state.get("mark", 0) > state.get("ahead", 0):
-            return "field 'mark' points outside what was read"
-        return None
-
 
 @dataclass
 class FunctionGemma(Gemma4):
     """Calls like call:NAME{key:<escape>text<escape>} between markers: FunctionGemma."""
 
-    call_openers = ("<start_function_call>",)
-    call_closers = ("<end_function_call>",)
+    call_openers = (FUNCTION,)
+    call_closers = (FUNCTION_END,)
     ends_message = ("<end_of_turn>", "<start_function_response>")
-    mark_of_text = "<escape>"
+    mark_of_text = ESCAPE
 
 
 @dataclass
@@ -427,20 +146,45 @@ class Gemma4Reasoning(ThinkMachine):
     ends_message = TURN_ENDS
 
 
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """Calls one behind another, with arguments in a style that grammar backends know."""
+    calls = [
+        call_tag(f"{OPENER}call:{tool.name}", tool, CLOSER, style="gemma") for tool in offered_tools(tools, tool_choice)
+    ]
+    return call_tags(calls, tool_choice, separator="", triggers=(OPENER,))
+
+
+def function_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """As Gemma 4's, but no backend knows this quote: each argument is a tag. What nests is JSON, which is read, too."""
+    calls = [
+        tag_node(f"{FUNCTION}call:{tool.name}{{", parameters_node(tool, _member, separator=","), f"}}{FUNCTION_END}")
+        for tool in offered_tools(tools, tool_choice)
+    ]
+    return call_tags(calls, tool_choice, separator="", triggers=(FUNCTION,))
+
+
+def _member(parameter: Parameter) -> dict[str, Any]:
+    if "string" in parameter.types or not parameter.types:
+        return tag_node(f"{parameter.name}:{ESCAPE}", parameter.text, ESCAPE)
+    return tag_node(f"{parameter.name}:", parameter.json, "")
+
+
 plugin = MachinePlugin(
     Gemma4,
-    special_tokens=("<|tool_call>", "<tool_call|>", '<|"|>'),
-    tool_call_openers=("<|tool_call>",),
+    special_tokens=(OPENER, CLOSER, QUOTE),
+    tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
     families=[
-        ModelFamily(("Gemma 4",), template=("<|tool_call>", '<|"|>')),
+        ModelFamily(("Gemma 4",), template=(OPENER, QUOTE)),
     ],
 )
 functiongemma = MachinePlugin(
     FunctionGemma,
-    special_tokens=("<start_function_call>", "<end_function_call>", "<escape>"),
-    tool_call_openers=("<start_function_call>",),
+    special_tokens=(FUNCTION, FUNCTION_END, ESCAPE),
+    tool_call_openers=(FUNCTION,),
+    structural_tag=function_tag,
     families=[
-        ModelFamily(("FunctionGemma",), template=("<start_function_call>",)),
+        ModelFamily(("FunctionGemma",), template=(FUNCTION,)),
     ],
 )
 reasoning = MachinePlugin(

@@ -10,9 +10,26 @@ Written by Hy3, whose released tokenizer gives each tag a suffix (``<tool_calls:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from derender_core import MachinePlugin, ModelFamily, PairTagMachine, ParseContext, Prompt, ThinkMachine
+from derender_core import (
+    MachinePlugin,
+    ModelFamily,
+    PairTagMachine,
+    Parameter,
+    ParseContext,
+    Prompt,
+    ThinkMachine,
+    Tool,
+    ToolChoice,
+    call_section,
+    call_tags,
+    offered_tools,
+    parameters_node,
+    tag_node,
+)
 
 SUFFIXES = ("", ":opensource")
 """What the tokenizers of the family put behind the name in each tag."""
@@ -61,10 +78,34 @@ class Hy3Reasoning(ThinkMachine):
         return super().opens_reasoning(prompt, context)
 
 
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """A section of calls in each spelling: the model's own is the one that it finds likely."""
+    forced: ToolChoice = "required" if tool_choice == "auto" else tool_choice
+    offered = offered_tools(tools, tool_choice)
+    sections = []
+    for suffix in SUFFIXES:
+        name_ends = (f"<tool_sep{suffix}>", "")[: 1 if suffix else 2]  # Hy4 has no suffix
+        calls = [_call_tag(tool, suffix, name_end) for tool in offered for name_end in name_ends]
+        begin, end = f"<tool_calls{suffix}>\n", f"</tool_calls{suffix}>"
+        section = call_section(calls, forced, begin=begin, end=end, separator="")
+        sections += [section] if section else []
+    return call_tags(sections, tool_choice, separator="\n", triggers=SECTION)
+
+
+def _call_tag(tool: Tool, suffix: str, name_end: str) -> dict[str, Any]:
+    def pair(parameter: Parameter) -> dict[str, Any]:
+        key = f"<arg_key{suffix}>{parameter.name}</arg_key{suffix}>\n"
+        return tag_node(f"{key}<arg_value{suffix}>", parameter.bare, f"</arg_value{suffix}>\n")
+
+    begin = f"<tool_call{suffix}>{tool.name}{name_end}\n"
+    return tag_node(begin, parameters_node(tool, pair), f"</tool_call{suffix}>\n")
+
+
 plugin = MachinePlugin(
     Hy3,
     special_tokens=(*SECTION, *SECTION_END, *CALL, *CALL_END, *SEPARATOR, *KEY, *KEY_END, *VALUE, *VALUE_END),
     tool_call_openers=(*SECTION, *CALL),
+    structural_tag=structural_tag,
     families=[
         ModelFamily(("Hy3",), template=("tool_calls", "tool_sep", "arg_key"), types=("hy*",)),
         ModelFamily(("Hy4",), template=("tool_calls", "arg_key"), absent=("tool_sep",), types=("hy*",)),

@@ -15,8 +15,9 @@ docs/formats/kimi_k3.md lists every rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from derender_core import (
     NEED_DATA,
@@ -28,7 +29,13 @@ from derender_core import (
     ParseContext,
     Prompt,
     State,
+    Tool,
+    ToolChoice,
+    call_section,
+    call_tag,
+    call_tags,
     dump_json,
+    offered_tools,
     schema_types,
     typed_value,
 )
@@ -37,6 +44,8 @@ OPEN, CLOSE, SEP, END = "<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"
 TAGS = (OPEN, CLOSE, END)
 TOOLS, THINK, RESPONSE = f"{OPEN}tools{SEP}", f"{OPEN}think{SEP}", f"{OPEN}response{SEP}"
 THINK_END, ARGUMENT_END = f"{CLOSE}think{SEP}", f"{CLOSE}argument{SEP}"
+RESPONSE_END, CALL_END = f"{CLOSE}response{SEP}", f"{CLOSE}call{SEP}"
+TOOLS_END, MESSAGE_END = f"{CLOSE}tools{SEP}", f"{CLOSE}message{SEP}"
 SWITCHES = ("thinking", "enable_thinking")
 ELEMENTS = {"think": "reasoning", "response": "content", "tools": "tools"}
 PLACES = {"between", "content", "literal", "reasoning", "raw", "tools", "call", "skipped"}
@@ -305,10 +314,31 @@ def _unescape(text: str) -> str:
     return text.replace("&quot;", '"').replace("&amp;", "&")
 
 
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """The element tools; where nothing else may come, behind an answer that the prompt opened, too, and at the end."""
+    auto = tool_choice == "auto"
+    end = TOOLS_END if auto else f"{TOOLS_END}{MESSAGE_END}"
+    calls = [_call_tag(tool) for tool in offered_tools(tools, tool_choice)]
+    sections = [
+        call_section(calls, "required" if auto else tool_choice, begin=begin, end=end, separator="")
+        for begin in (TOOLS, *(() if auto else (f"{RESPONSE_END}{TOOLS}",)))
+    ]
+    return call_tags([section for section in sections if section], tool_choice, separator="", triggers=(TOOLS,))
+
+
+def _call_tag(tool: Tool) -> dict[str, Any]:
+    """A call with its number, which may be any."""
+    call = call_tag(f'{OPEN}call tool="{tool.name}" index="', tool, CALL_END, style="kimi_k3_xml")
+    counter = {"type": "regex", "pattern": "[0-9]+"}
+    head = {"type": "const_string", "value": f'"{SEP}'}
+    return {**call, "content": {"type": "sequence", "elements": [counter, head, call["content"]]}}
+
+
 plugin = MachinePlugin(
     KimiK3,
     special_tokens=(OPEN, CLOSE, SEP, END),
     tool_call_openers=(TOOLS,),
+    structural_tag=structural_tag,
     families=[
         ModelFamily(("Kimi K3",), tokens=(OPEN, CLOSE, SEP)),
     ],

@@ -5,9 +5,19 @@ Written by LFM2. docs/formats/lfm2.md lists every rule.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from derender_core import MachinePlugin, ModelFamily, PythonListMachine
+from derender_core import (
+    MachinePlugin,
+    ModelFamily,
+    PythonListMachine,
+    Tool,
+    ToolChoice,
+    call_section,
+    python_call_tags,
+)
 
 OPENER, CLOSER = "<|tool_call_start|>", "<|tool_call_end|>"
 
@@ -20,10 +30,17 @@ class Lfm2(PythonListMachine):
     closers = (CLOSER,)
 
 
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """One list."""
+    calls = python_call_tags(tools, tool_choice)
+    return call_section(calls, tool_choice, begin=f"{OPENER}[", end=f"]{CLOSER}", separator=", ")
+
+
 plugin = MachinePlugin(
     Lfm2,
     special_tokens=(OPENER, CLOSER),
     tool_call_openers=(OPENER,),
+    structural_tag=structural_tag,
     families=[
         ModelFamily(("LFM2",), tokens=(OPENER, CLOSER), types=("lfm2*",)),
     ],

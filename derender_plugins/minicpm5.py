@@ -8,9 +8,22 @@ Written by MiniCPM 5. docs/formats/minicpm5.md lists every rule.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from derender_core import AttributeTagMachine, MachinePlugin, ModelFamily
+from derender_core import (
+    AttributeTagMachine,
+    MachinePlugin,
+    ModelFamily,
+    Parameter,
+    Tool,
+    ToolChoice,
+    call_tags,
+    offered_tools,
+    parameters_node,
+    tag_node,
+)
 
 FUNCTION, FUNCTION_END = "<function", "</function>"
 PARAM, PARAM_END = "<param", "</param>"
@@ -54,10 +67,24 @@ class MiniCpm5(AttributeTagMachine):
         return not self.grown and value.lstrip().startswith(CDATA)
 
 
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """Calls in one line each, values without CDATA."""
+    calls = [
+        tag_node(f'{FUNCTION} name="{tool.name}">', parameters_node(tool, _parameter_tag), FUNCTION_END)
+        for tool in offered_tools(tools, tool_choice)
+    ]
+    return call_tags(calls, tool_choice, separator="\n", triggers=(f"{FUNCTION} name=",))
+
+
+def _parameter_tag(parameter: Parameter) -> dict[str, Any]:
+    return tag_node(f'{PARAM} name="{parameter.name}">', parameter.bare, PARAM_END)
+
+
 plugin = MachinePlugin(
     MiniCpm5,
     special_tokens=(FUNCTION, FUNCTION_END, PARAM, PARAM_END, CDATA, CDATA_END),
     tool_call_openers=(f"{FUNCTION} name=",),
+    structural_tag=structural_tag,
     families=[
         ModelFamily(("MiniCPM 5",), template=(f"{FUNCTION} name=", f"{PARAM} name=")),
     ],

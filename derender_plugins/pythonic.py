@@ -10,7 +10,10 @@ behind the marker, where any may stand. It is one unit. docs/formats/pythonic.md
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from derender_core import (
     NEED_DATA,
@@ -19,9 +22,13 @@ from derender_core import (
     NeedData,
     PositionalCallMachine,
     State,
+    Tool,
+    ToolChoice,
+    call_section,
     check_python_state,
     is_python_name,
     parse_python_calls,
+    python_call_tags,
     scan_python_list,
 )
 
@@ -160,8 +167,19 @@ class Llama4Pythonic(Pythonic):
         return None
 
 
+def structural_tag(
+    tools: Sequence[Tool], tool_choice: ToolChoice, *, start: str = "", end: str = ""
+) -> Mapping[str, Any] | None:
+    """One list. Without a marker nothing announces it in free text, so ``"auto"`` cannot be constrained."""
+    if tool_choice == "auto" and not start:
+        return None
+    calls = python_call_tags(tools, tool_choice)
+    return call_section(calls, tool_choice, begin=f"{start}[", end=f"]{end}", separator=", ")
+
+
 plugin = MachinePlugin(
     Pythonic,
+    structural_tag=structural_tag,
     families=[
         ModelFamily(("Llama 3.2 (Python calls)",), template=("[func_name1(",), absent=(HEADER,)),
     ],
@@ -170,6 +188,7 @@ llama4 = MachinePlugin(
     Llama4Pythonic,
     special_tokens=(START, END, *ENDS, HEADER, HEADER_END),
     tool_call_openers=(START,),
+    structural_tag=partial(structural_tag, start=START, end=END),
     families=[
         ModelFamily(("Llama 4 (Python calls)",), template=("[func_name1(", HEADER)),
     ],

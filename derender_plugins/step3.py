@@ -10,9 +10,24 @@ docs/formats/step3.md lists every rule.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from derender_core import AttributeTagMachine, MachinePlugin, ModelFamily, TagHead, ThinkMachine
+from derender_core import (
+    AttributeTagMachine,
+    MachinePlugin,
+    ModelFamily,
+    Parameter,
+    TagHead,
+    ThinkMachine,
+    Tool,
+    ToolChoice,
+    call_section,
+    offered_tools,
+    parameters_node,
+    tag_node,
+)
 
 SECTION, SECTION_END = "<｜tool_calls_begin｜>", "<｜tool_calls_end｜>"
 CALL, CALL_END = "<｜tool_call_begin｜>", "<｜tool_call_end｜>"
@@ -64,10 +79,25 @@ class Step3Reasoning(ThinkMachine):
     when_prompt_is_unknown = True
 
 
+def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[str, Any] | None:
+    """A section of calls in one line, as the template writes it."""
+    begin, end = f"{CALL}function{SEPARATOR}{INVOKE} name=", f"{INVOKE_END}{CALL_END}"
+    calls = [
+        tag_node(f'{begin}"{tool.name}">', parameters_node(tool, _parameter_tag), end)
+        for tool in offered_tools(tools, tool_choice)
+    ]
+    return call_section(calls, tool_choice, begin=SECTION, end=SECTION_END, separator="")
+
+
+def _parameter_tag(parameter: Parameter) -> dict[str, Any]:
+    return tag_node(f'{PARAMETER} name="{parameter.name}">', parameter.bare, PARAMETER_END)
+
+
 plugin = MachinePlugin(
     Step3,
     special_tokens=(SECTION, SECTION_END, CALL, CALL_END, SEPARATOR),
     tool_call_openers=(SECTION, CALL, INVOKE),
+    structural_tag=structural_tag,
     families=[
         ModelFamily(("Step 3",), template=(SECTION,)),
     ],

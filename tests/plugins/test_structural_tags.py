@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any
@@ -11,15 +12,18 @@ import pytest
 
 from derender_core import Delta, ParseContext, Parser, Tool, fold_message, list_parsers, load_parser
 
+PROPERTIES = {"a": {"type": "integer"}, "text": {"type": "string"}}
 SCHEMA = {
     "type": "object",
-    "properties": {"a": {"type": "integer"}, "text": {"type": "string"}},
+    "properties": PROPERTIES,
     "required": ["a", "text"],
     "additionalProperties": False,
 }
 ARGUMENTS = {"a": 7, "text": "Łódź </x> {é}"}
 TOOLS = (Tool("ping", SCHEMA, strict=True), Tool("note.it-2", SCHEMA, strict=True), Tool("free", SCHEMA))
-NAMES = [tool.name for tool in TOOLS]
+PYTHON_TOOLS = (TOOLS[0], Tool("note_it.two", SCHEMA, strict=True), TOOLS[2])
+PYTHON = ("lfm2", "llama4_pythonic", "olmo3", "pythonic")
+"""Formats whose names are Python's."""
 
 # How a grammar backend writes arguments in the styles that it knows. A string parameter is written as it is.
 STYLES: dict[str, Callable[[str, Any], str]] = {
@@ -29,13 +33,20 @@ STYLES: dict[str, Callable[[str, Any], str]] = {
     "deepseek_xml": lambda key, value: (
         f'<｜DSML｜parameter name="{key}" string="{str(isinstance(value, str)).lower()}">{value}</｜DSML｜parameter>'
     ),
+    "kimi_k3_xml": lambda key, value: (
+        f'<|open|>argument key="{key}" type="{"string" if isinstance(value, str) else "number"}"<|sep|>'
+        f"{value}<|close|>argument<|sep|>"
+    ),
+    "gemma": lambda key, value: (
+        f"{'{' if key == 'a' else ','}{key}:" + (f'<|"|>{value}<|"|>}}' if isinstance(value, str) else str(value))
+    ),
 }
 
 PARSERS = [info.name for info in list_parsers() if info.slot == "tool" and info.error is None]
 
-# Formats that cannot be said in a structural tag; their pages say why.
-WITHOUT = ("functiongemma", "gemma4", "hy3", "hy4", "hy_v3", "kimi_k3", "lfm2", "llama4_pythonic", "minicpm5", "olmo3",
-           "pythonic", "step3")  # fmt: skip
+NOTHING = {"type": "tags_with_separator", "tags": [], "separator": "", "at_least_one": True, "stop_after_first": True}
+# The key in what stands in front of an argument that has a tag of its own.
+KEY = re.compile(r"""(?: name="|<arg_key[^>]*>|^)(a|text)(?=["<=:])""")
 
 
 def contents(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -44,7 +55,7 @@ def contents(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield node
     elif node["type"] == "tag":
         yield from contents(node["content"])
-    elif node["type"] == "sequence":
+    elif node["type"] in ("sequence", "or"):
         for element in node["elements"]:
             yield from contents(element)
     elif "tags" in node:
@@ -52,9 +63,13 @@ def contents(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from contents(tag)
 
 
-def spell(node: Mapping[str, Any], compact: bool) -> list[str]:
+def spell(node: Mapping[str, Any], compact: bool, value: object = None) -> list[str]:
     """All texts that a node allows, with one value for all arguments and each tag used once."""
     kind = node["type"]
+    if kind == "any_text":
+        return [str(value)]
+    if kind == "json_schema" and value is not None:
+        return [json.dumps(value)]
     if kind == "json_schema":
         style = node.get("style", "json")
         if style == "json":
@@ -62,7 +77,9 @@ def spell(node: Mapping[str, Any], compact: bool) -> list[str]:
             return [json.dumps(ARGUMENTS, ensure_ascii=compact, separators=separators)]
         return ["".join(STYLES[style](key, value) for key, value in ARGUMENTS.items())]
     if kind == "tag":
-        return [node["begin"] + content + node["end"] for content in spell(node["content"], compact)]
+        key = KEY.search(node["begin"])
+        argument = ARGUMENTS[key[1]] if key else None
+        return [node["begin"] + content + node["end"] for content in spell(node["content"], compact, argument)]
     if kind == "const_string":
         return [node["value"]]
     if kind == "regex":
@@ -74,14 +91,20 @@ def spell(node: Mapping[str, Any], compact: bool) -> list[str]:
     if kind == "triggered_tags":
         return [f"First {text} then." for text in texts]
     assert kind == "tags_with_separator"
+    if not node["at_least_one"]:  # the arguments of a call
+        return [node["separator"].join(texts)]
     return texts if node["stop_after_first"] else [*texts, node["separator"].join(texts)]
+
+
+def tools_of(name: str) -> tuple[Tool, ...]:
+    return PYTHON_TOOLS if name in PYTHON else TOOLS
 
 
 def tag_of(name: str, choice: str) -> tuple[Parser, Mapping[str, Any]]:
     parser = load_parser("tool", name)
-    tag = parser.structural_tag(TOOLS, choice)
+    tag = parser.structural_tag(tools_of(name), choice)
     if tag is None:
-        return parser, {"type": "tags_with_separator", "tags": [], "separator": "", "stop_after_first": True}
+        return parser, NOTHING
     return parser, tag
 
 
@@ -90,16 +113,17 @@ def test_the_main_parsers_have_tags() -> None:
         assert load_parser("tool", name).structural_tag(TOOLS, "required") is not None
 
 
-@pytest.mark.parametrize("choice", ["auto", "required", "function:note.it-2"])
+@pytest.mark.parametrize("choice", ["auto", "required", "function"])
 @pytest.mark.parametrize("name", PARSERS)
 def test_what_is_allowed_is_read(name: str, choice: str) -> None:
-    parser, tag = tag_of(name, choice)
+    parser, tag = tag_of(name, f"function:{tools_of(name)[1].name}" if choice == "function" else choice)
     json.dumps(tag)
     if any(node.get("style", "json") not in {"json", *STYLES} for node in contents(tag)):
         return  # a style that only the grammar backend can write
     called = set()
+    tools = tools_of(name)
     for mode in ("whole", "arguments"):
-        context = ParseContext(tools=TOOLS, tool_choice="auto", stream_tool_calls=mode)  # type: ignore[arg-type]
+        context = ParseContext(tools=tools, tool_choice="auto", stream_tool_calls=mode)  # type: ignore[arg-type]
         for compact in (False, True):
             for text in spell(tag, compact):
                 step = parser.parse_delta(None, Delta(text, final=True, finish_reason="stop"), context)
@@ -113,7 +137,7 @@ def test_what_is_allowed_is_read(name: str, choice: str) -> None:
                 else:
                     assert message.content is None, text
     if tag.get("tags", tag):
-        assert called == ({"note.it-2"} if choice.startswith("function:") else set(NAMES))
+        assert called == {tool.name for tool in (tools[1:2] if choice == "function" else tools)}
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -132,8 +156,9 @@ def test_schemas_are_those_of_strict_tools(name: str) -> None:
     for choice in ("auto", "required"):
         _, tag = tag_of(name, choice)
         schemas = [node["json_schema"] for node in contents(tag)]
-        assert all(schema in (SCHEMA, True) for schema in schemas)
-        assert not schemas or (SCHEMA in schemas and True in schemas)
+        held = (SCHEMA, *PROPERTIES.values())
+        assert all(schema in (*held, True) for schema in schemas)
+        assert not schemas or (True in schemas and any(schema in schemas for schema in held))
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -147,12 +172,12 @@ def test_nothing_is_constrained_without_need(name: str) -> None:
     assert parser.structural_tag(TOOLS, "function:unknown") is None
 
 
-@pytest.mark.parametrize("name", WITHOUT)
-def test_formats_that_no_grammar_backend_writes_have_none(name: str) -> None:
-    for choice in ("auto", "required", "function:ping"):
-        assert load_parser("tool", name).structural_tag(TOOLS, choice) is None
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_format_has_one(name: str) -> None:
+    assert load_parser("tool", name).structural_tag(tools_of(name), "required") is not None
 
 
-@pytest.mark.parametrize("name", [name for name in PARSERS if name not in WITHOUT])
-def test_all_others_have_one(name: str) -> None:
-    assert load_parser("tool", name).structural_tag(TOOLS, "required") is not None
+@pytest.mark.parametrize("name", PYTHON)
+def test_what_is_no_python_name_cannot_be_written_in_python(name: str) -> None:
+    for tool in (Tool("note.it-2", SCHEMA), Tool("ping", {"properties": {"the key": {}}})):
+        assert load_parser("tool", name).structural_tag((TOOLS[0], tool), "required") is None

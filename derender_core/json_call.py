@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from derender_core.hookspecs import State
 from derender_core.json_scan import BAD, DONE, START, check_scan_state, depth, scan_json
-from derender_core.json_text import ARGUMENT_KEYS
+from derender_core.json_text import ARGUMENT_KEYS, Call, normalize_arguments
 from derender_core.region_machine import RegionMachine
 from derender_core.tool_machine import BLANK
 
@@ -83,6 +83,21 @@ class JsonCallMachine(RegionMachine):
         if progress == "done" and self.sending == "arguments":
             self.sending = "sent"
         return progress
+
+    def end_arguments(self) -> bool:
+        """The arguments of ``self.name`` were read: send the call, or what is missing of the one that was announced.
+
+        Returns:
+            False, and nothing is sent, when they are no object or there is no name.
+        """
+        if self.announced:
+            self.end_call()
+            return True
+        arguments = normalize_arguments(self.peek(self.ahead - self.mark, self.mark))
+        if arguments is None or not self.name:
+            return False
+        self.call(Call(self.name, arguments))
+        return True
 
     def walk_key(self) -> Progress:
         """Read on in an object up to the value of its first member, whose key is then ``key``."""

@@ -114,7 +114,11 @@ class ListCallMachine(JsonCallMachine):
         """As ``RegionMachine.begin_region``, and the list with it."""
         super().begin_region(opener)
         self.marked = self.listed = self.good = False
-        self.lead = self.bad = ""
+        self._forget_lead()
+
+    def _forget_lead(self) -> None:
+        self.set_text("lead", "")
+        self.set_text("bad", "")
 
     def read_head(self) -> NeedData | None:
         """From the opener to the list, or to one object."""
@@ -194,8 +198,8 @@ class ListCallMachine(JsonCallMachine):
         elif self.good:
             self.content(text)
         else:
-            self.lead += gap + text
-            self.bad += text
+            self.add_text("lead", gap + text)
+            self.add_text("bad", text)
         return True
 
     def _forget_object(self) -> None:
@@ -211,8 +215,8 @@ class ListCallMachine(JsonCallMachine):
         """The list's markers vanish with its first call; objects before it that were no calls are text."""
         if not self.good:
             self.removed, self.good = True, True
-            self.content(self.bad)
-            self.lead = self.bad = ""
+            self.content(self.text_of("bad"))
+            self._forget_lead()
         super().start_call(name, call_id)
 
     @property
@@ -240,8 +244,8 @@ class ListCallMachine(JsonCallMachine):
         return None
 
     def _end_list(self) -> None:
-        text = self.lead + self.take(self.ahead)
-        if self.bad:
+        text = self.text_of("lead") + self.take(self.ahead)
+        if self.text_of("bad"):
             self.content(text)
         else:
             self.removed = True
@@ -264,7 +268,7 @@ class ListCallMachine(JsonCallMachine):
             self.content(self.take(self.ahead))
         else:
             self.quoted = self.marked and not end
-            self.content(self.lead + self.take(self.ahead))
+            self.content(self.text_of("lead") + self.take(self.ahead))
         self.begin_region()
         self.phase = "content"
 
@@ -298,8 +302,8 @@ class ListCallMachine(JsonCallMachine):
         if not (self.marked or self.good) and (self.ended_normally or self.name not in self.context.tool_names):
             self.reject()
             return None
-        if self.bad and self.ended_normally:
-            self.content(self.lead)
+        if self.text_of("bad") and self.ended_normally:
+            self.content(self.text_of("lead"))
         self.removed = True
         self.skip(self.waiting)
         self.begin_region()

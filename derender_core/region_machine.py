@@ -131,7 +131,9 @@ class SectionMachine(RegionMachine):
 
     def begin_section(self, opener: str) -> None:
         """Consume the opener that stands at the cursor."""
-        self.section, self.bad, self.good = self.take(len(opener)), "", False
+        self.set_text("section", self.take(len(opener)))
+        self.set_text("bad", "")
+        self.good = False
         self.phase = "section"
 
     def read_section(self) -> NeedData | None:
@@ -140,7 +142,7 @@ class SectionMachine(RegionMachine):
         count, marker = self.find(markers)
         if marker is None and self.final:
             count = self._end_of_noise(markers)
-        self.section += self.take(count)
+        self.add_text("section", self.take(count))
         if marker is None:
             if self.final:
                 self.skip(self.waiting)
@@ -149,7 +151,7 @@ class SectionMachine(RegionMachine):
             return NEED_DATA
         if marker in self.call_openers:
             if self.good:
-                self.section = self.section_openers[0]
+                self.set_text("section", self.section_openers[0])
             self.open_call(marker)
         else:
             self._end_section(self.take(len(marker)) if marker in self.section_closers else "")
@@ -164,8 +166,9 @@ class SectionMachine(RegionMachine):
     @property
     def _inside(self) -> str:
         """The section's text without its opener."""
-        opener = next((opener for opener in self.section_openers if self.section.startswith(opener)), "")
-        return self.section[len(opener) :]
+        section = self.text_of("section")
+        opener = next((opener for opener in self.section_openers if section.startswith(opener)), "")
+        return section[len(opener) :]
 
     def _end_section(self, closer: str = "") -> None:
         """Behind the last call only the section's closer makes noise of what follows."""
@@ -173,7 +176,7 @@ class SectionMachine(RegionMachine):
         if self.good:
             self.removed = True
             self.content("" if closer else inside)
-        elif self.bad or inside.strip(BLANK):
+        elif self.text_of("bad") or inside.strip(BLANK):
             self.content(self.section + closer)
         else:
             self.removed = True
@@ -182,15 +185,17 @@ class SectionMachine(RegionMachine):
     def start_call(self, name: str, call_id: str | None = None) -> None:
         """The first good call of a section makes its markers vanish; malformed calls before it are text."""
         if self.section and not self.good:
-            self.content(self.bad)
-            self.section, self.bad, self.good = self.section_openers[0], "", True
+            self.content(self.text_of("bad"))
+            self.set_text("section", self.section_openers[0])
+            self.set_text("bad", "")
+            self.good = True
         super().start_call(name, call_id)
 
     def malformed(self, text: str) -> None:
         """A malformed call is text; in a section without a good call, together with the section."""
         if self.section and not self.good:
-            self.section += text
-            self.bad += text
+            self.add_text("section", text)
+            self.add_text("bad", text)
         else:
             self.content(text)
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from derender_core import (
     NEED_DATA,
-    Call,
     MachinePlugin,
     ModelFamily,
     NeedData,
@@ -27,7 +26,6 @@ from derender_core import (
     ToolChoice,
     call_tag,
     call_tags,
-    normalize_arguments,
     offered_tools,
     parse_calls,
 )
@@ -145,15 +143,10 @@ class Llama3Json(PositionalCallMachine):
             return self.wait()
         if progress == "bad":
             return self.broken("text")
-        if self.announced:
-            self.end_call()
+        if self.end_arguments():
             self.accept([])
-            return None
-        arguments = normalize_arguments(self.peek(self.ahead - self.mark, self.mark))
-        if arguments is None or not self.name:
-            self.release()
         else:
-            self.accept([Call(self.name, arguments)])
+            self.release()
         return None
 
     # -- a fence -----------------------------------------------------------------------------------------------------

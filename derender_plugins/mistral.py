@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from derender_core import (
-    Call,
     ListCallMachine,
     MachinePlugin,
     ModelFamily,
@@ -25,7 +24,6 @@ from derender_core import (
     ToolChoice,
     call_tag,
     call_tags,
-    normalize_arguments,
     offered_tools,
 )
 
@@ -115,14 +113,9 @@ class Mistral(ListCallMachine):
         if progress == "bad":
             self.reject()
             return None
-        if self.announced:
-            self.end_call()
-        else:
-            arguments = normalize_arguments(self.body_text)
-            if arguments is None:
-                self.reject()
-                return None
-            self.call(Call(self.name, arguments))
+        if not self.end_arguments():
+            self.reject()
+            return None
         self.end_region()
         self.begin_region()
         self.phase = "content"

@@ -29,7 +29,6 @@ from derender_core import (
     ToolChoice,
     call_tag,
     call_tags,
-    normalize_arguments,
     offered_tools,
 )
 
@@ -245,7 +244,8 @@ class Harmony(CombinedMachine, JsonCallMachine):
         if marker is None:
             return self._wait()
         if marker:
-            self._take_call("{}")
+            self.call(Call(self.name, "{}"))
+            self._close_call()
         else:
             self.begin_value()
             self.phase = "json"
@@ -267,11 +267,10 @@ class Harmony(CombinedMachine, JsonCallMachine):
             return NEED_DATA
         if not marker:
             self.phase = "junk"
-        elif self.announced:
-            self.end_call()
+        elif self.end_arguments():
             self._close_call()
         else:
-            self._take_call(normalize_arguments(self.peek(self.ahead)))
+            self._take_text()
         return None
 
     def read_junk(self) -> NeedData | None:
@@ -279,14 +278,12 @@ class Harmony(CombinedMachine, JsonCallMachine):
         self.ahead, marker = self.find(BODY_ENDS, self.ahead)
         if marker is None:
             return self._wait()
-        self._take_call(None)
+        self._take_text()
         return None
 
-    def _take_call(self, arguments: str | None) -> None:
-        """The body is complete: a call with these arguments, or content."""
-        if arguments is not None:
-            self.call(Call(self.name, arguments))
-        elif not self.announced:
+    def _take_text(self) -> None:
+        """The body is no call: content, unless it was announced as one."""
+        if not self.announced:
             self.content(self.take(self.ahead))
             self.ahead = 0
         self._close_call()

@@ -191,3 +191,19 @@ def test_large_outputs_are_parsed() -> None:
     assert len(many.tool_calls) == 10_000
     brackets = "</think>" + "<" * 100_000
     assert fold_message(pipeline.extract(brackets, context)).content == "<" * 100_000
+
+
+@pytest.mark.parametrize("output", ["bad fenced calls", "a list of no calls"])
+def test_what_a_delta_keeps_is_joined_once(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool, _, _, text = OUTPUTS[output]
+    joined = []
+    text_of = Machine.text_of
+
+    def counted(machine: Machine, field: str) -> str:
+        joined.append(len(text_of(machine, field)))
+        return text_of(machine, field)
+
+    monkeypatch.setattr(Machine, "text_of", counted)
+    delta = Delta(text(200), final=True, finish_reason="stop")
+    load_parser("tool", tool).parse_delta(None, delta, ParseContext(tools=TOOLS))
+    assert 0 < sum(joined) <= 3 * len(delta.text)

@@ -8,6 +8,7 @@ from derender_core.auto_choice import choose_parser
 from derender_core.bare_key_call import BareKeyCallMachine
 from derender_core.combined import CombinedMachine
 from derender_core.detokenize import Decoded, Detokenizer
+from derender_core.element_values import element_json
 from derender_core.errors import (
     AmbiguousParserError,
     BrokenParserError,
@@ -164,6 +165,7 @@ __all__ = [
     "check_python_state",
     "choose_parser",
     "dump_json",
+    "element_json",
     "fold_message",
     "hookimpl",
     "is_python_name",

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from derender_core.json_text import dump_json, is_json, normalize_json
 from derender_core.python_values import python_json
 
-__all__ = ["ANY", "UNKNOWN", "is_text", "parameter_schema", "schema_types", "typed_value"]
+__all__ = ["ANY", "UNKNOWN", "is_text", "item_schema", "parameter_schema", "schema_types", "typed_value"]
 
 Types = frozenset[str]
 
@@ -38,11 +38,34 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NULLS = frozenset({"null", "None"})
 _BOOLEANS = {"true": "true", "True": "true", "false": "false", "False": "false"}
 _BLANK = " \t\r\n"
+_UNIONS = ("allOf", "anyOf", "oneOf")
 
 
-def parameter_schema(parameters: Mapping[str, Any] | None, key: str) -> object:
-    """The schema of one parameter, or None when the tool says nothing about it."""
-    return _property(parameters, key, parameters, set())
+def parameter_schema(parameters: object, key: str, root: object = None) -> object:
+    """The schema of one parameter, or None when the tool says nothing about it.
+
+    Args:
+        parameters: the schema of the object that has it.
+        key: its name.
+        root: the schema that local references point into; ``parameters`` when left out.
+    """
+    return _property(parameters, key, parameters if root is None else root, set())
+
+
+def item_schema(schema: object, root: object) -> object:
+    """The schema of a list's items, or None when the list's schema says nothing about them."""
+    return _items(schema, root, set())
+
+
+def _items(schema: object, root: object, seen: set[int]) -> object:
+    schema = _resolve(schema, root)
+    if not isinstance(schema, Mapping) or id(schema) in seen or len(seen) > MAX_SCHEMAS:
+        return None
+    seen.add(id(schema))
+    if isinstance(schema.get("items"), (Mapping, bool)):
+        return schema["items"]
+    branches = (branch for union in _UNIONS for branch in _branches(schema, union))
+    return next((found for branch in branches if (found := _items(branch, root, seen)) is not None), None)
 
 
 def _property(schema: object, key: str, root: object, seen: set[int]) -> object:
@@ -53,7 +76,7 @@ def _property(schema: object, key: str, root: object, seen: set[int]) -> object:
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and key in properties:
         return properties[key]
-    for union in ("allOf", "anyOf", "oneOf"):
+    for union in _UNIONS:
         for branch in _branches(schema, union):
             found = _property(branch, key, root, seen)
             if found is not None:

@@ -58,7 +58,8 @@ PAIRS = [("hermes", "qwen3"), ("hermes", "deepseek_r1"), ("deepseek_v3", "deepse
          ("kimi_k3", "kimi_k3"), (None, "kimi_k3"), ("kimi_k2", "kimi_k2"),
          ("gemma4", "gemma4"), ("cohere_command3", "cohere_command3"),
          ("granite", "granite"), ("olmo3", "olmo3"), ("hunyuan_a13b", "hunyuan_a13b"),
-         ("xlam", "deepseek_r1"), ("hy3", "hy3"), ("dots", "qwen3"), ("minicpm5", "qwen3")]  # fmt: skip
+         ("xlam", "deepseek_r1"), ("hy3", "hy3"), ("dots", "qwen3"), ("minicpm5", "qwen3"),
+         ("minimax_m3", "minimax_m3")]  # fmt: skip
 CHOICES = ("auto", "none", "required", "function:ping")
 PROMPTS = (None, "<|im_start|>assistant\n", "<|im_start|>assistant\n<think>\n", "<|im_start|>assistant\n</think>")
 

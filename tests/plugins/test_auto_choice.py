@@ -127,6 +127,7 @@ FAMILIES: dict[str, Known] = {
     "Granite 4": Known("hermes", None, "<|start_of_role|>" + HERMES, ("<|tool_call|>",), "granitemoehybrid"),
     "Granite 20B": Known("granite-20b-fc", None, "<function_call>", model_type="gpt_bigcode"),
     "MiniMax M2": Known("minimax_m2", "minimax_m2", "]~b]ai\n<think>\n<minimax:tool_call>", model_type="minimax_m2"),
+    "MiniMax M3": Known("minimax_m3", "minimax_m3", "]~b]ai\n<mm:think>]<]minimax[>[<tool_call>", (), "minimax_m3"),
     "Seed-OSS": Known(
         "seed_oss", "seed_oss", "<seed:think><seed:tool_call>\n<function=f>\n<parameter=p>", (), "seed_oss"
     ),

@@ -77,6 +77,7 @@ from derender_core.structural_tag import (
     call_section,
     call_tag,
     call_tags,
+    numbered_tag,
     offered_tools,
     tag_node,
 )
@@ -174,6 +175,7 @@ __all__ = [
     "make_parser",
     "merge_events",
     "normalize_arguments",
+    "numbered_tag",
     "offered_tools",
     "parameter_schema",
     "parameters_node",

@@ -12,7 +12,16 @@ from typing import Any
 
 from derender_core.inputs import Tool, ToolChoice
 
-__all__ = ["call_list", "call_objects", "call_section", "call_tag", "call_tags", "offered_tools", "tag_node"]
+__all__ = [
+    "call_list",
+    "call_objects",
+    "call_section",
+    "call_tag",
+    "call_tags",
+    "numbered_tag",
+    "offered_tools",
+    "tag_node",
+]
 
 
 def tag_node(begin: str, content: Mapping[str, Any], end: str) -> dict[str, Any]:
@@ -34,6 +43,13 @@ def call_tag(begin: str, tool: Tool, end: str, *, style: str = "json") -> dict[s
     schema: Mapping[str, Any] | bool = tool.parameters if tool.strict and tool.parameters is not None else True
     content = {"type": "json_schema", "json_schema": schema}
     return tag_node(begin, content if style == "json" else {**content, "style": style}, end)
+
+
+def numbered_tag(tag: Mapping[str, Any], head: str) -> dict[str, Any]:
+    """A tag with any number, and ``head`` behind it, in front of its content: calls that the model counts."""
+    number = {"type": "regex", "pattern": "[0-9]+"}
+    elements = [number, {"type": "const_string", "value": head}, tag["content"]]
+    return {**tag, "content": {"type": "sequence", "elements": elements}}
 
 
 def offered_tools(tools: Sequence[Tool], tool_choice: ToolChoice) -> list[Tool]:

@@ -25,6 +25,7 @@ from derender_core import (
     ToolChoice,
     call_section,
     call_tag,
+    numbered_tag,
     offered_tools,
 )
 
@@ -63,9 +64,7 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
     tags = []
     for tool in offered_tools(tools, tool_choice):
         tag = call_tag('{"tool_call_id": "', tool, "}")
-        counter = {"type": "regex", "pattern": "[0-9]+"}
-        head = {"type": "const_string", "value": f'", "{NAME}": {json.dumps(tool.name)}, "{PARAMETERS}": '}
-        tags.append({**tag, "content": {"type": "sequence", "elements": [counter, head, tag["content"]]}})
+        tags.append(numbered_tag(tag, f'", "{NAME}": {json.dumps(tool.name)}, "{PARAMETERS}": '))
     return call_section(tags, tool_choice, begin=f"{ACTION}[", end=f"]{ACTION_END}", separator=", ")
 
 

@@ -27,6 +27,7 @@ from derender_core import (
     call_section,
     call_tag,
     normalize_arguments,
+    numbered_tag,
     offered_tools,
 )
 
@@ -152,9 +153,7 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
     tags = []
     for tool in offered_tools(tools, tool_choice):
         tag = call_tag(f"{CALL}functions.{tool.name}:", tool, CALL_END)
-        counter = {"type": "regex", "pattern": "[0-9]+"}
-        marker = {"type": "const_string", "value": ARGUMENTS}
-        tags.append({**tag, "content": {"type": "sequence", "elements": [counter, marker, tag["content"]]}})
+        tags.append(numbered_tag(tag, ARGUMENTS))
     return call_section(tags, tool_choice, begin=SECTIONS[0], end=SECTION_ENDS[0], separator="")
 
 

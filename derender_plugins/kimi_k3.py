@@ -35,6 +35,7 @@ from derender_core import (
     call_tag,
     call_tags,
     dump_json,
+    numbered_tag,
     offered_tools,
     schema_types,
     typed_value,
@@ -329,9 +330,7 @@ def structural_tag(tools: Sequence[Tool], tool_choice: ToolChoice) -> Mapping[st
 def _call_tag(tool: Tool) -> dict[str, Any]:
     """A call with its number, which may be any."""
     call = call_tag(f'{OPEN}call tool="{tool.name}" index="', tool, CALL_END, style="kimi_k3_xml")
-    counter = {"type": "regex", "pattern": "[0-9]+"}
-    head = {"type": "const_string", "value": f'"{SEP}'}
-    return {**call, "content": {"type": "sequence", "elements": [counter, head, call["content"]]}}
+    return numbered_tag(call, f'"{SEP}')
 
 
 plugin = MachinePlugin(

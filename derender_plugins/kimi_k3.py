@@ -44,9 +44,8 @@ from derender_core import (
 OPEN, CLOSE, SEP, END = "<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"
 TAGS = (OPEN, CLOSE, END)
 TOOLS, THINK, RESPONSE = f"{OPEN}tools{SEP}", f"{OPEN}think{SEP}", f"{OPEN}response{SEP}"
-THINK_END, ARGUMENT_END = f"{CLOSE}think{SEP}", f"{CLOSE}argument{SEP}"
-RESPONSE_END, CALL_END = f"{CLOSE}response{SEP}", f"{CLOSE}call{SEP}"
-TOOLS_END, MESSAGE_END = f"{CLOSE}tools{SEP}", f"{CLOSE}message{SEP}"
+THINK_END, RESPONSE_END, TOOLS_END = (f"{CLOSE}{name}{SEP}" for name in ("think", "response", "tools"))
+CALL_END, ARGUMENT_END, MESSAGE_END = (f"{CLOSE}{name}{SEP}" for name in ("call", "argument", "message"))
 SWITCHES = ("thinking", "enable_thinking")
 ELEMENTS = {"think": "reasoning", "response": "content", "tools": "tools"}
 PLACES = {"between", "content", "literal", "reasoning", "raw", "tools", "call", "skipped"}

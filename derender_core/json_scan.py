@@ -6,8 +6,10 @@ with one leniency that models need: raw control characters inside strings. What 
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 __all__ = ["BAD", "DONE", "MAX_DEPTH", "START", "check_scan_state", "depth", "in_string", "scan_json"]
 
@@ -22,22 +24,31 @@ BAD: Final = "|!"
 """State after something that is not JSON."""
 
 # What is expected next. v: value, V: value or ], k: key, K: key or }, : and , themselves, s: inside a string, S: inside
-# a key, n: inside a number, l: inside a literal (followed by what is left of it). Keys and their like stand in objects
-# only, and what follows a value only in a container.
-_INSIDE = r"(?:\\|u[0-3])?"
+# a key (both followed by the beginning of an escape), n: inside a number, l: inside a literal (followed by what is left
+# of it). Keys and their like stand in objects only, and what follows a value only in a container.
+_INSIDE = r"(?:\\(?:u[0-9a-fA-F]{0,3})?)?"
 _ANYWHERE = rf"v|s{_INSIDE}|n[-0d.fe+x]|l(?:rue|ue|e|alse|lse|se|ull|ll|l)"
 _STATE = re.compile(
     rf"\|(?:{_ANYWHERE}|[.!])"
     rf"|[\[{{]{{0,{MAX_DEPTH - 1}}}(?:\[\|(?:{_ANYWHERE}|[V,])|{{\|(?:{_ANYWHERE}|[kK:,]|S{_INSIDE}))"
 )
+_STRING_RUN = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+_WHOLE_STRING = re.compile(f'"{_STRING_RUN}"')
+# Matches everywhere, if only nothing.
+_in_string = cast("Callable[[str, int], re.Match[str]]", re.compile(_STRING_RUN + rf"({_INSIDE})").match)
 _SPACE = re.compile(r"[ \t\n\r]*")
-_WHOLE_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"')
-_STRING_RUN = re.compile(r'[^"\\\x00-\x1f]*')
 _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?=[ \t\n\r,\]}])")
 _DIGITS = re.compile(r"[0-9]*")
 _LITERALS = {"t": "rue", "f": "alse", "n": "ull"}
-_HEX = frozenset("0123456789abcdefABCDEF")
 _CLOSES = {"{": "}", "[": "]"}
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+# Strings with raw control characters are left to the scanner, which may have to copy them.
+_decode = json.JSONDecoder(parse_float=len, parse_int=len, parse_constant=_refuse).raw_decode
 
 # Inside a number: what each state may go on with. -: after the sign, 0: after a leading zero, d: digits,
 # .: after the point, f: fraction, e: after the e, +: after its sign, x: exponent.
@@ -93,10 +104,16 @@ def scan_json(text: str, at: int, state: str, stop: int = 0, out: list[str] | No
         the value (state ``DONE``), or at the first character that cannot belong to it (state ``BAD``).
     """
     size = len(text)
-    if state[-1] in "sS" and at < size and _STRING_RUN.match(text, at).end() == size:  # type: ignore[union-attr]
-        if out is not None:  # the inside of a string, as most tokens of long arguments are
-            out.append(text[at:])
-        return size, state
+    if state == START and not stop and out is None:
+        end = _end_of_whole(text, at)
+        if end:
+            return end, DONE
+    if state[-1] in "sS" and at < size:  # the inside of a string, as most tokens of long arguments are
+        inside = _in_string(text, at)
+        if inside.end() == size:
+            if out is not None:
+                out.append(text[at:])
+            return size, state + inside[1]
     bar = state.index("|")
     stack, expect = state[:bar], state[bar + 1 :]
     copied = at
@@ -104,7 +121,7 @@ def scan_json(text: str, at: int, state: str, stop: int = 0, out: list[str] | No
         kind = expect[0]
         if kind in "sS":
             at, expect = _string(text, at, expect)
-            if expect[-1] == "c":  # a raw control character
+            if expect == "c":  # a raw control character
                 if out is not None:
                     out.append(text[copied:at] + f"\\u{ord(text[at]):04x}")
                     copied = at + 1
@@ -127,6 +144,30 @@ def scan_json(text: str, at: int, state: str, stop: int = 0, out: list[str] | No
     if out is not None and copied < at:
         out.append(text[copied:at])
     return at, ("" if expect in (".", "!") else stack) + "|" + expect
+
+
+def _end_of_whole(text: str, at: int) -> int:
+    """Where the container at ``text[at]`` ends, if it is there to its end; 0 when this cannot be told so easily."""
+    close = _CLOSES.get(text[at : at + 1])
+    if close is None or text.find(close, at) < 0:
+        return 0
+    try:
+        value, end = _decode(text, at)
+    except (ValueError, RecursionError):
+        return 0
+    opened = text.count("{", at, end) + text.count("[", at, end)  # at least as many as are ever open
+    return end if opened <= MAX_DEPTH or _is_flat(value) else 0
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether no more than ``MAX_DEPTH`` containers are open at once."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inside = [part.values() if part.__class__ is dict else part for part in level]
+        level = [part for parts in inside for part in parts if part.__class__ in (dict, list)]
+        if not level:
+            return True
+    return False
 
 
 def _token(text: str, at: int, expect: str, stack: str) -> tuple[int, str, str]:
@@ -175,24 +216,17 @@ def _open_string(text: str, at: int, after: str) -> tuple[int, str]:
 
 
 def _string(text: str, at: int, expect: str) -> tuple[int, str]:
-    """Read on inside a string. The state gets the suffix ``c`` at a raw control character."""
-    kind, inside = expect[0], expect[1:]
-    if not inside:
-        at = _STRING_RUN.match(text, at).end()  # type: ignore[union-attr]
-        if at == len(text):
-            return at, kind
-        char = text[at]
-        if char == '"':
-            return at + 1, ":" if kind == "S" else ","
-        return (at + 1, kind + "\\") if char == "\\" else (at, kind + "c")
-    char = text[at]
-    if inside == "\\":
-        if char == "u":
-            return at + 1, kind + "u0"
-        return (at + 1, kind) if char in '"\\/bfnrt' else (at, "!")
-    if char not in _HEX:
+    """Read on inside a string. The state becomes ``c`` at a raw control character."""
+    kind, begun = expect[0], expect[1:]
+    inside = _in_string(begun + text[at:], 0) if begun else _in_string(text, at)
+    at = inside.end() - len(begun) + (at if begun else 0)
+    if at == len(text):
+        return at, kind + inside[1]
+    if inside[1]:  # no such escape
         return at, "!"
-    return at + 1, kind if inside == "u3" else f"{kind}u{int(inside[1]) + 1}"
+    if text[at] == '"':
+        return at + 1, ":" if kind == "S" else ","
+    return at, "c"
 
 
 def _number(text: str, at: int, expect: str) -> tuple[int, str]:

@@ -114,6 +114,25 @@ def test_any_cut_of_anything_agrees(text: str, cuts: list[int]) -> None:
     once = scan_cut(text, [])
     at, state, out = scan_cut(text, sorted(cut for cut in cuts if cut <= len(text)))
     assert (at, state, out) == once
+    assert scan_json(text, 0, START) == once[:2]  # without `out`, whole containers are read in one go
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + ", ".join(["[{}]"] * MAX_DEPTH) + "]",  # more containers than may be open at once
+        "[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH + " tail",
+        "[" * (MAX_DEPTH + 1) + "1" + "]" * (MAX_DEPTH + 1),
+        "[" + '{"a": [' * MAX_DEPTH + "]}" * MAX_DEPTH + "]",
+        "[" * 100_000,
+        '{"a": ' + "9" * 10_000 + "}",
+        '{"a": "\n"}',
+        '{"a": NaN}',
+        "[1}",
+    ],
+)
+def test_what_is_read_in_one_go_ends_where_it_would_bit_by_bit(text: str) -> None:
+    assert scan_json(text, 0, START) == scan_cut(text, [])[:2]
 
 
 @given(values, st.sampled_from(["\n", "\x00", "\x1f\t"]))
@@ -180,6 +199,8 @@ def test_accepts_exactly_the_states_that_it_can_reach() -> None:
         "u0",
         "s\\\\",
         "su4",
+        "s\\u1234",
+        "s\\ug",
         "S\\u",
         "nE",
         "ltrue",

@@ -41,6 +41,14 @@ class Call(NamedTuple):
     arguments: str
 
 
+class _Member(NamedTuple):
+    """A member of an object: where its value stands, and what it is."""
+
+    start: int
+    end: int
+    value: Any
+
+
 class _Number(str):
     """A number as the model wrote it."""
 
@@ -95,17 +103,15 @@ def dump_json(value: Any) -> str:
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if isinstance(value, str) else text
 
 
-def _decode(text: str) -> tuple[Any, bool] | None:
-    """The value of a JSON text and whether the text itself is strict JSON; None when it is not JSON."""
+def _is_strict(text: str) -> bool:
+    """Whether a text that can be decoded is strict JSON: no raw control characters inside strings."""
+    if not _CONTROL.search(text):
+        return True
     try:
-        if not _CONTROL.search(text):
-            return _STRICT.decode(text), True
-        try:
-            return _STRICT.decode(text), True
-        except ValueError:
-            return _LENIENT.decode(text), False
-    except _UNREADABLE:
-        return None
+        _STRICT.decode(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_json(text: str) -> bool:
@@ -116,11 +122,16 @@ def is_json(text: str) -> bool:
 
 def normalize_json(text: str) -> str | None:
     """A text that the scanner takes for JSON as strict JSON without repeated keys; the same characters where it is."""
-    decoded = _decode(text)
-    if decoded is None:
+    try:
+        value = _LENIENT.decode(text)
+    except _UNREADABLE:
         return None
-    value, strict = decoded
-    return text if strict and not _repeats(value) else dump_json(value)
+    return _rewrite(text, value)
+
+
+def _rewrite(text: str, value: Any) -> str:
+    """``text``, whose value this is, if it is strict JSON without repeated keys; else the value written again."""
+    return text if _is_strict(text) and not _repeats(value) else dump_json(value)
 
 
 def normalize_arguments(text: str) -> str | None:
@@ -134,64 +145,64 @@ def normalize_arguments(text: str) -> str | None:
         The same characters where they are strict JSON without repeated keys; None when they are no object at all.
     """
     text = text.strip(" \t\r\n")
-    if not text or text == "null":
+    if not text:
         return "{}"
-    decoded = _decode(text)
-    if decoded is None:
+    try:
+        return _arguments(text, _LENIENT.decode(text))
+    except _UNREADABLE:
         return None
-    value, strict = decoded
+
+
+def _arguments(text: str, value: Any) -> str | None:
+    """As ``normalize_arguments``, of a text whose value is known."""
+    if value is None:
+        return "{}"
     if isinstance(value, str) and not isinstance(value, _Number):
         return normalize_arguments(value) if value.lstrip().startswith("{") and is_json(value) else None
-    if not isinstance(value, dict):
-        return None
-    try:
-        return text if strict and not _repeats(value) else dump_json(value)
-    except RecursionError:
-        return None
+    return _rewrite(text, value) if isinstance(value, dict) else None
 
 
-def _members(text: str, at: int) -> tuple[dict[str, tuple[int, int]], int]:
-    """The spans of an object's values by key (the last of each), and where the object ends.
+def _members(text: str, at: int) -> tuple[dict[str, _Member], int]:
+    """An object's members by key (the last of each), and where the object ends.
 
     Raises:
         ValueError: not an object.
     """
-    spans: dict[str, tuple[int, int]] = {}
+    members: dict[str, _Member] = {}
     at = _skip(text, at + 1)
     while text[at : at + 1] == '"':
         key, at = _LENIENT.raw_decode(text, at)
         start = _skip(text, _skip(text, at) + 1)
-        _, end = _LENIENT.raw_decode(text, start)
-        spans[key] = (start, end)
+        value, end = _LENIENT.raw_decode(text, start)
+        members[key] = _Member(start, end, value)
         at = _skip(text, end)
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
     if text[at : at + 1] != "}":
         raise ValueError("not an object")
-    return spans, at + 1
+    return members, at + 1
 
 
 def _skip(text: str, at: int) -> int:
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _call(
-    text: str, spans: dict[str, tuple[int, int]], name_key: str, keys: tuple[str, ...], required: bool
-) -> Call | None:
-    if name_key not in spans and "function" in spans:
-        start, _ = spans["function"]
+def _call(text: str, members: dict[str, _Member], name_key: str, keys: tuple[str, ...], required: bool) -> Call | None:
+    if name_key not in members and "function" in members:
+        start = members["function"].start
         if text[start] != "{":
             return None
-        spans = _members(text, start)[0]
-    if name_key not in spans:
+        members = _members(text, start)[0]
+    if name_key not in members:
         return None
-    name = _LENIENT.decode(text[slice(*spans[name_key])])
+    name = members[name_key].value
     if isinstance(name, _Number) or not isinstance(name, str) or not name or _SURROGATE.search(name):
         return None
-    key = next((key for key in keys if key in spans), None)
+    key = next((key for key in keys if key in members), None)
     if key is None:
         return None if required else Call(name, "{}")
-    arguments = normalize_arguments(text[slice(*spans[key])])
+    start, end, value = members[key]
+    arguments = _arguments(text[start:end], value)
     return None if arguments is None else Call(name, arguments)
 
 
@@ -211,8 +222,8 @@ def parse_object(
         The call, or None when the object is not one, and where the object ends.
     """
     try:
-        spans, end = _members(text, at)
-        return _call(text, spans, name_key, keys, required), end
+        members, end = _members(text, at)
+        return _call(text, members, name_key, keys, required), end
     except _UNREADABLE:
         return None, at
 

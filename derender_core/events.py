@@ -1,4 +1,4 @@
-"""What a parser says: five frozen events, compared by value.
+"""What a parser says: five frozen events, compared by value. Structs of ``msgspec``, because each token makes some.
 
 A parse is a list of events, so a test is ``assert got == expected``. Events carry no OpenAI ids, roles or finish
 reasons; those belong to the server.
@@ -7,9 +7,10 @@ reasons; those belong to the server.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import cast
+
+import msgspec
 
 from derender_core.inputs import Special
 
@@ -25,8 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A piece of the answer.
 
     Args:
@@ -35,18 +35,22 @@ class Text:
     """
 
     text: str
-    specials: tuple[Special, ...] = field(default=(), compare=False)
+    specials: tuple[Special, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, Text) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Text, self.text))
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(msgspec.Struct, frozen=True, gc=False):
     """A piece of the model's reasoning. Never empty."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallStart:
+class ToolCallStart(msgspec.Struct, frozen=True, gc=False):
     """A tool call begins.
 
     Args:
@@ -60,16 +64,14 @@ class ToolCallStart:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallArguments:
+class ToolCallArguments(msgspec.Struct, frozen=True, gc=False):
     """A piece of a call's arguments. All pieces of a call joined are one JSON object."""
 
     index: int
     fragment: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallEnd:
+class ToolCallEnd(msgspec.Struct, frozen=True, gc=False):
     """The call is complete. A call that turns out cut or malformed after it was announced never ends."""
 
     index: int

@@ -12,8 +12,9 @@ defaults come last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import pluggy
 
 from derender_core.events import Event
@@ -33,7 +34,7 @@ Span = tuple[bool, int]
 """(is reasoning, number of characters): how a stretch of the input was understood."""
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """What one delta gave.
 
     Args:

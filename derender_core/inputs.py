@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 __all__ = ["TURN_MARKERS", "Delta", "ParseContext", "Prompt", "Special", "Tool", "ToolChoice"]
 
 ToolChoice = Literal["none", "auto", "required"] | str
@@ -21,8 +23,7 @@ class Special(NamedTuple):
     token_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """The next piece of a model's output.
 
     Args:
@@ -143,7 +144,7 @@ class Prompt:
 
     def turn_after(self, *turn_markers: str) -> str:
         """The text behind the last of ``turn_markers``; the whole prompt when there is none."""
-        tokens = 64
+        tokens = 4  # the header of the turn that the model is to write, in most chat templates
         while True:
             text, is_all = self._tail(tokens)
             found = max((at + len(marker) for marker in turn_markers if (at := text.rfind(marker)) >= 0), default=-1)

@@ -6,6 +6,8 @@ import marshal
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from derender_core.events import Event, Reasoning, Text, join_texts
 from derender_core.forced_call import NATIVE, ForcedCallMachine
 from derender_core.hookspecs import Span, State, Step
@@ -45,9 +47,21 @@ class Pipeline:
             ParserError: a parser failed.
         """
         context = self.resume(context)
-        if self.reasoning is not None and context.reasoning_open is None:
-            context = replace(context, reasoning_open=self.reasoning.prompt_opens_reasoning(prompt, context))
-        return context
+        return replace(context, reasoning_open=self.opens_reasoning(context, prompt))
+
+    def opens_reasoning(self, context: ParseContext, prompt: Prompt | None) -> bool | None:
+        """Whether the output begins inside reasoning; None when only the output itself can tell.
+
+        Args:
+            context: what ``resume`` gave. A ``reasoning_open`` that is already set stays.
+            prompt: what the model was given; None when nobody knows.
+
+        Raises:
+            ParserError: a parser failed.
+        """
+        if self.reasoning is None or context.reasoning_open is not None:
+            return context.reasoning_open
+        return self.reasoning.prompt_opens_reasoning(prompt, context)
 
     def resume(self, context: ParseContext) -> ParseContext:
         """As ``open``, where the prompt was asked before.
@@ -78,15 +92,17 @@ class Pipeline:
         Raises:
             ParserError: a parser failed.
         """
+        state = state or {}
         after: State = {}
         if self.reasoning is None:
-            return Step(after, self._content(state or {}, delta, context, after))
-        step = _run(self.reasoning, state, _REASONING, delta, context)
+            return Step(after, self._content(state, delta, context, after))
+        run = _run if delta.final else Parser.parse_delta  # one call less for every token
+        step = run(self.reasoning, state.get(_REASONING), delta, context)
         after[_REASONING] = step.state
-        spans = step.spans or _spans(step.events)
-        if self.tool is None or not context.tools:
-            return Step(after, step.events, spans)
-        return Step(after, self._events(state or {}, step.events, delta, context, after), spans)
+        events, spans = step.events, step.spans or _spans(step.events)
+        if self.tool is not None and context.tools:
+            events = self._events(state, events, delta, context, after)
+        return Step(after, events, spans)
 
     def extract(self, output: Delta | str, context: ParseContext) -> list[Event]:
         """Parse a whole output at once; its calls come whole.
@@ -94,7 +110,7 @@ class Pipeline:
         Raises:
             ParserError: a parser failed.
         """
-        delta = Delta(output, final=True) if isinstance(output, str) else replace(output, final=True)
+        delta = Delta(output, final=True) if isinstance(output, str) else structs.replace(output, final=True)
         return list(self.parse_delta(None, delta, replace(context, stream_tool_calls="whole")).events)
 
     def check_state(self, state: State) -> str | None:
@@ -130,8 +146,8 @@ class Pipeline:
         self, state: State, events: Sequence[Event], delta: Delta, context: ParseContext, after: State
     ) -> tuple[Event, ...]:
         """Put each stretch of text through the tool slot, and let reasoning pass between them."""
-        if len(events) == 1 and isinstance(events[0], Text):  # as most deltas of an answer give
-            return self._content(state, _piece([events[0]], delta), context, after)
+        if len(events) == 1 and isinstance(text := events[0], Text):  # as most deltas of an answer give
+            return self._content(state, _piece((text,), delta), context, after)
         passed: list[Event] = []
         texts: list[Text] = []
         for event in events:
@@ -154,18 +170,20 @@ class Pipeline:
         """Run the tool slot on one piece of text; what it keeps goes to ``after``."""
         if self.tool is None or not context.tools:
             return (Text(delta.text, delta.specials),) if delta.text else ()
-        if context.tool_choice == "required" or context.forced_name is not None:
-            forced = _run(self._forced, state, _FORCED, delta, context)
+        choice = context.tool_choice
+        if choice not in ("auto", "none"):
+            forced = _run(self._forced, state.get(_FORCED), delta, context)
             after[_FORCED] = forced.state
             if forced.state is None or forced.state.get("phase") != NATIVE:
                 return tuple(forced.events)
             delta = _piece([event for event in forced.events if isinstance(event, Text)], delta)
-        if context.tool_choice == "none" and context.stream_tool_calls != "whole":
+        if choice == "none" and context.stream_tool_calls != "whole":
             # Nobody is told of calls, so nothing may be announced that a malformed one could not take back.
             context = replace(context, stream_tool_calls="whole")
-        step = _run(self.tool, state, _TOOL, delta, context)
+        run = _run if delta.final else Parser.parse_delta
+        step = run(self.tool, state.get(_TOOL), delta, context)
         after[_TOOL] = step.state
-        if context.tool_choice == "none":
+        if choice == "none":
             return tuple(event for event in step.events if isinstance(event, Text))
         return tuple(step.events)
 
@@ -183,12 +201,11 @@ def _small_key(state: State) -> bytes | None:
     return key if len(key) <= LONGEST_KEY else None
 
 
-def _run(parser: Parser, state: State | None, key: str, delta: Delta, context: ParseContext) -> Step:
+def _run(parser: Parser, state: State | None, delta: Delta, context: ParseContext) -> Step:
     """One parser's step. A whole output goes to the parser's own ``derender_extract``, where it has one."""
-    own = state.get(key) if state else None
-    if own is None and delta.final and parser.extracts_itself:
+    if state is None and delta.final and parser.extracts_itself:
         return Step({}, tuple(parser.extract(delta, replace(context, stream_tool_calls="whole"))))
-    return parser.parse_delta(own, delta, context)
+    return parser.parse_delta(state, delta, context)
 
 
 def _piece(texts: Sequence[Text], end: Delta | None = None) -> Delta:

@@ -53,7 +53,7 @@ class StreamSetup:
             ParserError: a parser failed.
         """
         prompt = self.tokenizer.prompt(prompt_token_ids) if prompt_token_ids is not None else None
-        return self.resume(self.pipeline.open(self._context, prompt).reasoning_open)
+        return self.resume(self.pipeline.opens_reasoning(self._context, prompt))
 
     def resume(self, reasoning_open: bool | None) -> ParseContext:
         """The context of a stream of which is known where its output began."""

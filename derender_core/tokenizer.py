@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from derender_core.tiktoken_files import find_tiktoken, load_tiktoken
 from derender_core.token_table import TokenTable, build_table
 
 __all__ = ["ModelTokenizer"]
+
+ENDING = 4
+KEPT_ENDINGS = 256
+"""In tokens, up to which the texts of prompts' endings are kept, and how many: most prompts end alike."""
 
 
 class ModelTokenizer:
@@ -66,6 +71,7 @@ class ModelTokenizer:
         self.pad_token, self.pad_token_id = self._named("pad_token")
         self._added: dict[str, int] = {token.content: token_id for token_id, token in added.items()}
         self._detokenizers: dict[frozenset[int] | None, Detokenizer] = {}
+        self._ending = lru_cache(KEPT_ENDINGS)(partial(self.decode, skip_special_tokens=False))
 
     @classmethod
     def load(cls, directory: Path | str) -> ModelTokenizer:
@@ -146,7 +152,9 @@ class ModelTokenizer:
         """The prompt that ``token_ids`` stand for, special tokens written out. Decodes only as much as is asked for."""
 
         def tail(count: int) -> tuple[str, bool]:
-            return self.decode(token_ids[-count:], skip_special_tokens=False), count >= len(token_ids)
+            last = token_ids[-count:]
+            text = self._ending(tuple(last)) if count <= ENDING else self.decode(last, skip_special_tokens=False)
+            return text, count >= len(token_ids)
 
         return Prompt(tail)
 

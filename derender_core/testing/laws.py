@@ -20,6 +20,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from derender_core.errors import ParserError
 from derender_core.events import Event, Reasoning, Text, ToolCallArguments, merge_events
 from derender_core.hookspecs import State, Step
@@ -115,7 +117,7 @@ def extract_is_the_stream(parser: Parses, sample: Sample) -> None:
 def _same_arguments(events: Iterable[Event]) -> list[Event]:
     """The events with arguments written in one way, since a stream may have sent what was re-serialised at once."""
     return [
-        replace(event, fragment=_dump(event.fragment)) if isinstance(event, ToolCallArguments) else event
+        ToolCallArguments(event.index, _dump(event.fragment)) if isinstance(event, ToolCallArguments) else event
         for event in events
     ]
 
@@ -174,7 +176,7 @@ def never_raises(parser: Parses, sample: Sample) -> None:
         Failed: it raised.
     """
     for reason in ("stop", "length", None):
-        output = replace(sample.output, finish_reason=reason)
+        output = structs.replace(sample.output, finish_reason=reason)
         try:
             parser.extract(output, sample.context)
         except ParserError as error:

@@ -48,7 +48,7 @@ def test_reads_no_more_of_the_end_than_it_needs() -> None:
     assert prompt.last_of("<think>", "</think>") == "<think>"
     assert prompt.current_turn.count("new") == 100
     assert "old" not in prompt.current_turn
-    assert asked == [64, 512]  # asked once, and not for everything
+    assert asked == [4, 32, 256]  # asked once, and not for everything
 
 
 def test_reads_all_when_there_is_no_turn_marker() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -147,7 +146,7 @@ def measure(work: Work, name: str, size: int, mode: Any, pieces: int) -> tuple[i
     context = pipeline.resume(context)
     step = max(1, len(output) // pieces)
     deltas = [Delta(output[at : at + step]) for at in range(0, len(output), step)]
-    deltas[-1] = replace(deltas[-1], final=True, finish_reason="stop")
+    deltas[-1] = Delta(deltas[-1].text, final=True, finish_reason="stop")
     state = None
     work.characters = work.calls = 0
     sys.setprofile(work.profile)

@@ -58,19 +58,17 @@ class ByteLevelTail:
 
     def feed(self, token_id: int) -> str:
         """Text that became certain with this id."""
-        text = self._table.texts[token_id]
-        if text is None:
-            data = self._table.partial.get(token_id)
-            if data is not None:
-                return self._feed_bytes(data)
-            text = self._table.specials.get(token_id)
+        data = self._table.partial.get(token_id)
+        if data is not None:
+            return self._feed_bytes(data)
+        text = self._table.texts[token_id] or self._table.specials.get(token_id)
         if not text:
             return ""
         # The text begins a character, so what was pending is never finished.
         return self.flush() + text if self._pending else text
 
     def _feed_bytes(self, data: bytes) -> str:
-        text, self._pending = _decode_lossy(self._pending + data)
+        text, self._pending = _decode_lossy(self._pending + data if self._pending else data)
         if self._from_prompt and text:
             self._from_prompt = False
             # The prompt's unfinished character was not finished: its U+FFFD belongs to the prompt.
@@ -259,6 +257,8 @@ def _is_half_surrogate(data: bytes | bytearray) -> bool:
 def _decode_lossy(data: bytes) -> tuple[str, bytes]:
     """Text of ``data`` as Rust's ``from_utf8_lossy`` gives it, and the bytes of an unfinished character at its end."""
     text, used = utf_8_decode(data, "replace", False)
+    if used == len(data):
+        return text, b""
     rest = data[used:]
     return (text + 2 * REPLACEMENT, b"") if _is_half_surrogate(rest) else (text, rest)
 

@@ -75,8 +75,10 @@ class Detokenizer:
         Raises:
             TokenIdError: a negative id among those that were read.
         """
-        prompt = prompt_token_ids or ()
-        return self._tail.seed(self._tokenizer, self._kept(prompt), self._kept(reversed(prompt))).state()
+        if not prompt_token_ids:
+            return self._tail.seed(self._tokenizer, (), ()).state()
+        kept = self._kept(prompt_token_ids), self._kept(reversed(prompt_token_ids))
+        return self._tail.seed(self._tokenizer, *kept).state()
 
     def push(
         self, state: dict[str, Any], token_ids: Sequence[int], *, final: bool = False
@@ -113,36 +115,40 @@ class Detokenizer:
     ) -> tuple[Decoded, dict[str, Any]]:
         """Fill in the texts of the ids that need care, and of those behind which something is held back."""
         tail = self._tail(self._tokenizer, state)
-        dropped, reported, size = self._dropped, self._reported, self._tokenizer.size
+        feed, dropped, reported, size = tail.feed, self._dropped, self._reported, self._tokenizer.size
         marked: list[int] = []
+        count = len(token_ids)
         pieces.append(None)  # where the last stretch of looked-up texts ends
         at = 0 if tail.holds else pieces.index(None)
-        while at < len(token_ids):
+        while at < count:
             token_id = token_ids[at]
-            text = "" if token_id >= size or token_id in dropped else tail.feed(token_id)
-            pieces[at] = text
+            text = pieces[at] = "" if token_id >= size or token_id in dropped else feed(token_id)
             if token_id in reported and text:
                 marked.append(at)
-            at = at + 1 if tail.holds else pieces.index(None, at + 1)
+            at += 1
+            if pieces[at] is not None and not tail.holds:
+                at = pieces.index(None, at)
         del pieces[-1]
         texts = cast("list[str]", pieces)
         lengths = list(map(len, texts))
-        specials = self._specials(token_ids, texts, marked)
+        specials = self._specials(token_ids, texts, lengths, marked) if marked else ()
         if final:
             texts.append(tail.flush())
         return Decoded("".join(texts), specials, lengths), {} if final else tail.state()
 
-    def _specials(self, token_ids: Sequence[int], texts: Sequence[str], marked: Sequence[int]) -> tuple[Special, ...]:
+    def _specials(
+        self, token_ids: Sequence[int], texts: Sequence[str], lengths: Sequence[int], marked: Sequence[int]
+    ) -> tuple[Special, ...]:
         """Where in the text the tokens at the ``marked`` places stand."""
         specials: list[Special] = []
         at = end = 0
         for place in marked:
-            text = texts[place]
-            at += sum(map(len, texts[end:place]))
+            text, size = texts[place], lengths[place]
+            at += sum(lengths[end:place]) + size
             own = self._own_length(token_ids[place], text)
             if own:
-                specials.append(Special(at + len(text) - own, at + len(text), token_ids[place]))
-            at, end = at + len(text), place + 1
+                specials.append(Special(at - own, at, token_ids[place]))
+            end = place + 1
         return tuple(specials)
 
     def _own_length(self, token_id: int, text: str) -> int:

@@ -118,9 +118,9 @@ class JsonCallMachine(RegionMachine):
             progress = self._scan(stop=1)
             if progress != "more":
                 return progress
-            if self.sending != "sent" and depth(self.scan) == 1:
+            if self.sending != "sent" and self.scan[1] == "|":  # one container is open; this runs for every token
                 self._top_level(self.scan[2:])
-            if self._exhausted:
+            if self._at + self.ahead >= len(self.buffer):
                 return "more"
 
     @property
@@ -133,24 +133,24 @@ class JsonCallMachine(RegionMachine):
         return self._at + self.ahead >= len(self.buffer)
 
     def _scan(self, stop: int) -> Progress:
+        start = self._at + self.ahead
         out: list[str] | None = [] if self.sending == "arguments" else None
-        start, end = self._at + self.ahead, self.next_token(self.ahead)
+        end = self.next_token(self.ahead) if self.specials else -1
         if end < 0:
-            at, self.scan = scan_json(self.buffer, start, self.scan, stop, out)
+            at, scan = scan_json(self.buffer, start, self.scan, stop, out)
         else:
-            read, self.scan = scan_json(self.buffer[start:end], 0, self.scan, stop, out)
+            read, scan = scan_json(self.buffer[start:end], 0, self.scan, stop, out)
             at = start + read
-        if at == end and self.scan != DONE:
-            self.scan = BAD  # a control token cannot stand inside JSON
-        self.ahead = at - self._at
-        if out is not None:
-            self.arguments("".join(out))
+            if at == end and scan != DONE:
+                scan = BAD  # a control token cannot stand inside JSON
+        self.scan = scan
+        if out:
+            self.arguments(out[0] if len(out) == 1 else "".join(out))
         if self.sending:
-            self.skip(self.ahead)
-            self.ahead = 0
-        if self.scan == DONE:
-            return "done"
-        return "bad" if self.scan == BAD else "more"
+            self._at, self.ahead = at, 0
+        else:
+            self.ahead = at - self._at
+        return "done" if scan == DONE else "bad" if scan == BAD else "more"
 
     def _top_level(self, expect: str) -> None:
         """Take note of a boundary between members of the call object."""

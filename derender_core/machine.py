@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import MISSING, dataclass, fields
+from types import NoneType
 from typing import Any, ClassVar, Final
 
 from derender_core.events import Event
@@ -48,6 +49,8 @@ class Machine(TextBuffer):
 
     _readers: ClassVar[dict[str, Reader]] = {}
     _defaults: ClassVar[dict[str, Any]] = {}
+    _containers: ClassVar[tuple[str, ...]] = ()
+    """The fields that may hold lists and dicts."""
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -68,7 +71,8 @@ class Machine(TextBuffer):
             if now == before:
                 self._get_on()
             before = now
-        self._cut()
+        if self._at or self._added:
+            self._cut()
         return self._events
 
     def _get_on(self) -> None:
@@ -95,6 +99,7 @@ class Machine(TextBuffer):
             defaults[field.name] = field.default
         if defaults["phase"] not in cls._readers:
             raise TypeError(f"{cls.__name__} begins in phase {defaults['phase']!r} and has no read_{defaults['phase']}")
+        cls._containers = tuple(key for key, value in defaults.items() if isinstance(value, (list, dict, NoneType)))
         cls._defaults = defaults
 
     @classmethod
@@ -105,14 +110,20 @@ class Machine(TextBuffer):
         machine = cls.__new__(cls)  # fields that are not set read their default from the class
         if state:
             values = machine.__dict__
-            for key, value in state.items():
-                values[key] = copy(value) if value.__class__ in (list, dict) else value
+            values.update(state)
+            for key in cls._containers:
+                if key in values:
+                    values[key] = copy(values[key])
         return machine
 
     def save(self) -> State:
         """The fields that differ from their defaults."""
-        defaults = self._defaults
-        return {key: value for key, value in self.__dict__.items() if key in defaults and value != defaults[key]}
+        values, default = self.__dict__, self._defaults.get
+        state = values.copy()
+        for key, value in values.items():
+            if value == default(key, value):  # so does what is no field
+                del state[key]
+        return state
 
     @classmethod
     def check(cls, state: State) -> str | None:
@@ -126,7 +137,7 @@ class Machine(TextBuffer):
             if key not in cls._defaults:
                 return f"unknown field {key!r}"
             default = cls._defaults[key]
-            if default is None or isinstance(default, (list, dict)):
+            if key in cls._containers:
                 continue
             if value.__class__ is not default.__class__:
                 return f"field {key!r} must be of type {type(default).__name__}"

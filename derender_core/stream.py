@@ -176,16 +176,16 @@ class Stream:
     def state(self) -> dict[str, Any]:
         """The whole state: JSON-plain, and small whatever the length of the output."""
         state: dict[str, Any] = {_OPEN: self._context.reasoning_open} if self._pipeline.reasoning is not None else {}
-        parts = {
-            _DETOKENIZER: self._detokenizing,
-            _PARSERS: self._parsing,
-            _TOKENS: self.output_tokens,
-            _REASONING: self._counter.total,
-            _PENDING: self._counter.pending,
-            _HELD: self._held,
-            _MARKS: [list(mark) for mark in self._marks],
-        }
-        state.update((key, value) for key, value in parts.items() if value)
+        parts = (
+            (_DETOKENIZER, self._detokenizing),
+            (_PARSERS, self._parsing),
+            (_TOKENS, self.output_tokens),
+            (_REASONING, self._counter.total),
+            (_PENDING, self._counter.pending),
+            (_HELD, self._held),
+            (_MARKS, [list(mark) for mark in self._marks] if self._marks else None),
+        )
+        state |= {key: value for key, value in parts if value}
         if self.stopped is not None:
             state[_STOPPED] = self.stopped
         return state

@@ -114,7 +114,7 @@ class TaggedCallMachine(JsonCallMachine):
 
     def walk_body(self) -> Progress:
         """Read on in the JSON. Its members matter only to a stream that announces calls by their name."""
-        return self.walk_object() if self.streams and not self.listed else self.walk_value()
+        return self.walk_object() if self.sending or (self.streams and not self.listed) else self.walk_value()
 
     def may_announce(self, name: str) -> bool:
         """Objects that stand behind another in one region are not announced: the region is one unit."""

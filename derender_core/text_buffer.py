@@ -114,7 +114,8 @@ class TextBuffer(Turn):
         if count <= 0:
             return
         start = self._at
-        text = self.take(count)
+        text = self.buffer[start : start + count]
+        self._at = start + len(text)
         marks: tuple[Special, ...] = ()
         if self.specials:
             first, last = bisect_left(self.specials, [start]), bisect_left(self.specials, [self._at])

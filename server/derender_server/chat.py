@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from derender_core.events import Event, Reasoning, Text, ToolCallArguments, ToolCallStart
 from derender_core.message import Message
 from derender_server.chat_options import ChatOptions
@@ -16,8 +18,7 @@ __all__ = ["CallIds", "chat_finish_reason", "delta_body", "message_body"]
 DIGITS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class CallIds:
+class CallIds(msgspec.Struct, frozen=True, gc=False):
     """Ids of the tool calls of one choice: functions of what is known at every retry, so they need not be stored.
 
     Args:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from derender_core.errors import InputError
 from derender_core.events import Event, Text, ToolCallArguments, ToolCallEnd, ToolCallStart
@@ -23,8 +24,7 @@ __all__ = ["ChunkInput", "advance", "begin"]
 LONGEST_CHARACTER = 4  # bytes of a character in UTF-8, so also the most tokens that one is spread over
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkInput:
+class ChunkInput(msgspec.Struct, frozen=True, gc=False):
     """What a streaming call hands in besides the request.
 
     Args:

@@ -61,7 +61,9 @@ class Meter:
         prompt = request.prompt_token_ids or request.generate_chunk.prompt_token_ids
         if before is None and prompt:
             self._prompt[api].inc(len(prompt))
-        tokens = sum(len(choice.token_ids or ()) for choice in request.generate_chunk.choices)
+        tokens = 0
+        for choice in request.generate_chunk.choices:
+            tokens += len(choice.token_ids or ())
         if tokens:
             self._output[api].inc(tokens)
         reasoning = answer["stream_state"].get("q", 0)
@@ -119,8 +121,10 @@ def _new_calls(parts: Iterable[Mapping[str, Any]]) -> int:
     """Calls that begin in the choices of a chunk, or in events."""
     count = 0
     for part in parts:
-        if "delta" in part and isinstance(part["delta"], dict):
-            count += sum("id" in entry for entry in part["delta"].get("tool_calls", ()))
+        delta = part.get("delta")
+        if isinstance(delta, dict):
+            for entry in delta.get("tool_calls", ()):
+                count += "id" in entry
         elif part.get("type") in ("response.output_item.added", "content_block_start"):
             count += (part.get("item") or part["content_block"])["type"] in CALL_TYPES
     return count

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from derender_core.errors import InputError, StateError
 from derender_core.events import Event
 from derender_core.inputs import ParseContext
@@ -58,8 +60,7 @@ class Request:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True, gc=False):
     """What a choice, or a chunk of one, gave.
 
     Args:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from derender_core.errors import InputError
 from derender_core.stop import StopStrings
 from derender_server.wire.derender import ChatRequestView, CompletionRequestView
@@ -68,8 +70,7 @@ class TextOptions:
 _DEFAULT = TextOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True, gc=False):
     """How a sequence, or a chunk of one, ends.
 
     Args:

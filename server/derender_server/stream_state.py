@@ -135,14 +135,14 @@ class StateCodec:
             state["s"] = envelope.core
         if envelope.role_sent:
             state["r"] = True
-        counts = {
-            "m": envelope.prompt,
-            "n": envelope.tokens,
-            "o": envelope.offset,
-            "c": envelope.calls,
-            "q": envelope.reasoning,
-        }
-        state.update((key, count) for key, count in counts.items() if count)
+        counts = (
+            ("m", envelope.prompt),
+            ("n", envelope.tokens),
+            ("o", envelope.offset),
+            ("c", envelope.calls),
+            ("q", envelope.reasoning),
+        )
+        state |= {key: count for key, count in counts if count}
         if envelope.pending:
             state["b"] = envelope.pending.hex()
         if envelope.call_ids:

@@ -26,7 +26,10 @@ Members = Mapping[str, msgspec.Raw]
 NAME = re.compile(rb'[\s,{]*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
 OPENING = ord("{")
 LOOKED_INTO_BYTES = 32768
-REMEMBERED_BYTES = 4096
+REMEMBERED_BYTES = range(512, 4096)
+"""Sizes of objects that are remembered: a stream's request comes again with every chunk. What is shorter differs."""
+
+SHORTEST = len('{"":0,"":0}')
 END = re.compile(rb"\s*(?:,|\}\s*\Z)")
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -45,9 +48,9 @@ def members_of(body: bytes) -> Members:
         raise _given_twice(twice)
     for name, raw in members.items():
         length = len(raw)
-        if 2 < length <= LOOKED_INTO_BYTES and memoryview(raw)[0] == OPENING:
+        if SHORTEST <= length <= LOOKED_INTO_BYTES and memoryview(raw)[0] == OPENING:
             inner = bytes(raw)
-            twice = _known_twice(inner) if length < REMEMBERED_BYTES else _twice(inner, _decoder.decode(inner))
+            twice = _known_twice(inner) if length in REMEMBERED_BYTES else _twice(inner, _decoder.decode(inner))
             if twice is not None:
                 raise _given_twice(f"{name}.{twice}")
     return members

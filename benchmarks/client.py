@@ -1,4 +1,4 @@
-"""A kept-alive HTTP connection, as thin as can be, so that what is measured is the server."""
+"""Clients: a kept-alive connection as thin as can be, so that what is measured is the server, and one as people use."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-__all__ = ["Connection", "RequestError"]
+import httpx
+
+__all__ = ["Connection", "RequestError", "UsualClient"]
 
 HEAD_END = b"\r\n\r\n"
+OK = b"HTTP/1.1 200 "
 SHORT_ANSWER = re.compile(rb"HTTP/1\.1 200 (?:[^\r]*\r\n)+?content-length: (\d+)\r\n(?:[^\r]+\r\n)*\r\n", re.IGNORECASE)
 """The head of an answer that came whole, as nearly all do. Clients and server share cores, so it looks once."""
 
@@ -103,6 +106,25 @@ class Connection:
             raise RequestError(f"{head.splitlines()[0].decode()}: {body[:500].decode(errors='replace')}")
         return body
 
+    def receive_some(self) -> int:
+        """Wait for data, and count the answers that it completed, of several that are under way.
+
+        Raises:
+            RequestError: any status but 200.
+        """
+        data = self._rest + self._receive()
+        at = count = 0
+        while (head := SHORT_ANSWER.match(data, at)) and (end := head.end() + int(head[1])) <= len(data):
+            at, count = end, count + 1
+        self._rest = data[at:]
+        if not (self._rest.startswith(OK) or OK.startswith(self._rest)):
+            raise RequestError(self._rest[:500].decode(errors="replace"))
+        return count
+
+    def fileno(self) -> int:
+        """The socket's, for selectors."""
+        return self._socket.fileno()
+
     def _body(self, head: bytes) -> bytes:
         if b"transfer-encoding: chunked" in head:
             parts = []
@@ -136,3 +158,25 @@ class Connection:
         if not data:
             raise RequestError("the server closed the connection")
         return data
+
+
+class UsualClient(httpx.Client):
+    """A client as programs have one, which costs more than a small request costs the server.
+
+    Args:
+        url: ``http://host:port``.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(base_url=url, headers={"content-type": "application/json"}, timeout=300.0)
+
+    def post_json(self, path: str, body: bytes) -> bytes:
+        """The body that a POST of a JSON body answers.
+
+        Raises:
+            RequestError: any status but 200.
+        """
+        answer = self.post(path, content=body)
+        if answer.status_code != 200:
+            raise RequestError(f"{answer.status_code}: {answer.text[:500]}")
+        return answer.content

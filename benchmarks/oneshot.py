@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from benchmarks.client import Connection
-from benchmarks.report import Report, Sample, arguments, interleave, microseconds, milliseconds
+from benchmarks.client import Connection, UsualClient
+from benchmarks.report import Report, Sample, arguments, interleave, microseconds, milliseconds, ratio
 from benchmarks.server import started
 from benchmarks.workload import Model, chat_body, find_model
 
 __all__ = ["logprobs_of", "run"]
 
 DERENDER, NOOP, RAW = "/v1/chat/completions/derender", "/noop", "/noop/raw"
+USUAL = "httpx "
 SHORT, LONG = 800, 30_000
 ALTERNATIVES = 20
 
@@ -41,10 +42,13 @@ def run(model: Model, *, quick: bool = False, url: str | None = None) -> Report:
     lengths = (80, SHORT, 3000) if quick else (80, SHORT, 8000, LONG)
     bodies = {length: chat_body(model, model.output(length)) for length in lengths}
     rounds = 10 if quick else 60
-    with started(model) as server, Connection(server.url) as connection:
+    with started(model) as server, Connection(server.url) as connection, UsualClient(server.url) as usual:
         got = {}
         for length, body in bodies.items():
-            things = {route: _post(connection, route, body) for route in (DERENDER, NOOP, RAW)}
+            things: dict[str, Callable[[], bytes]] = {
+                **{route: partial(connection.post, route, body) for route in (DERENDER, NOOP, RAW)},
+                **{USUAL + route: partial(usual.post_json, route, body) for route in (DERENDER, NOOP)},
+            }
             interleave(things, 3)
             got[length] = interleave(things, rounds if length <= SHORT else max(rounds // 4, 5))
         _plain(report, got)
@@ -53,46 +57,40 @@ def run(model: Model, *, quick: bool = False, url: str | None = None) -> Report:
         with Connection(url) as connection:
             rows = []
             for length, body in bodies.items():
-                there = interleave({"other": _post(connection, DERENDER, body)}, 5)["other"].median
+                there = interleave({"other": partial(connection.post, DERENDER, body)}, 5)["other"].median
                 here = got[length][DERENDER].median
                 rows.append([length, milliseconds(here), milliseconds(there), f"{there / here:.1f}"])
         report.table(url, ("tokens", "ours ms", "other ms", "other/ours"), rows)
     return report
 
 
-def _post(connection: Connection, route: str, body: bytes) -> Any:
-    return lambda: connection.post(route, body)
-
-
 def _plain(report: Report, got: Mapping[int, Mapping[str, Sample]]) -> None:
     rows = []
     for length, samples in got.items():
-        whole, noop, raw = (samples[route].median for route in (DERENDER, NOOP, RAW))
-        rows.append([length, *map(milliseconds, (whole, noop, raw)), f"{whole / noop:.2f}", f"{whole / raw:.2f}"])
-    heads = ("tokens", "derender ms", "no-op ms", "raw no-op ms", "derender/no-op", "derender/raw")
-    report.table("One-shot chat derender, hermes + qwen3", heads, rows)
+        times = (samples[name].median for name in (DERENDER, NOOP, RAW, USUAL + DERENDER, USUAL + NOOP))
+        ratios = (ratio(samples, DERENDER, NOOP), ratio(samples, USUAL + DERENDER, USUAL + NOOP))
+        rows.append([length, *map(milliseconds, times), *(f"{value:.2f}" for value in ratios)])
+    heads = ("tokens", "derender ms", "no-op ms", "raw no-op ms", "derender httpx ms", "no-op httpx ms")
+    title = "One-shot chat derender, hermes + qwen3"
+    report.table(title, (*heads, "derender/no-op", "the same, httpx"), rows)
     short, longest = SHORT, max(got)
-    report.target(3, f"{short} tokens / no-op POST", _over(got[short], DERENDER, NOOP), 2)
+    usual = ratio(got[short], USUAL + DERENDER, USUAL + NOOP)
+    report.target(3, f"{short} tokens / no-op POST, httpx", usual, 2)
+    report.target(3, f"{short} tokens / no-op POST, bare socket", ratio(got[short], DERENDER, NOOP), 2)
     # What both of them cost besides the tokens is what a request without tokens would: the raw no-op of a small body.
     overhead = got[min(got)][RAW].median
     growth = (got[longest][DERENDER].best - overhead) / (got[short][DERENDER].best - overhead)
     report.target(3, f"{longest} tokens / {short} tokens, overhead excluded", growth, 45 * longest / LONG)
 
 
-def _over(samples: Mapping[str, Sample], above: str, below: str) -> float:
-    """Median ratio of times taken in turn."""
-    pairs = zip(samples[above].times, samples[below].times, strict=True)
-    return statistics.median(upper / lower for upper, lower in pairs)
-
-
 def _logprobs(report: Report, model: Model, connection: Connection, length: int, rounds: int) -> None:
     ids = model.output(length)
     plain, full = chat_body(model, ids), chat_body(model, ids, logprobs=logprobs_of(model, ids))
     things = {
-        "plain": _post(connection, DERENDER, plain),
-        "logprobs": _post(connection, DERENDER, full),
-        "raw no-op": _post(connection, RAW, full),
-        "no-op": _post(connection, NOOP, full),
+        "plain": partial(connection.post, DERENDER, plain),
+        "logprobs": partial(connection.post, DERENDER, full),
+        "raw no-op": partial(connection.post, RAW, full),
+        "no-op": partial(connection.post, NOOP, full),
     }
     interleave(things, 2)
     got = interleave(things, rounds)

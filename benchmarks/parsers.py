@@ -6,7 +6,6 @@ Units are what nobody can avoid: ``tokenizers``' own decode of the same ids, and
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from functools import partial
 
 import pluggy
 
-from benchmarks.report import Report, Sample, arguments, interleave, microseconds, milliseconds
+from benchmarks.report import Report, arguments, interleave, microseconds, milliseconds, ratio
 from benchmarks.workload import ROOT, TOOLS, Model, find_model, prose
 from derender_core import (
     Delta,
@@ -113,17 +112,13 @@ def _whole(report: Report, model: Model, tokens: int, rounds: int) -> None:
             {"decode": partial(decode, ids), "parse": partial(pipeline.extract, delta, context)},
             rounds,
         )
-        over = _ratio(got["parse"], got["decode"])
+        over = ratio(got, "parse", "decode")
         worst = max(worst, over)
         rows.append(
             [name, len(ids), milliseconds(got["decode"].median), milliseconds(got["parse"].median), f"{over:.2f}"]
         )
     report.table("A whole output in one delta", ("parser", "ids", "decode ms", "parse ms", "parse/decode"), rows)
     report.target(4, "whole output: parse / Tokenizer.decode, worst parser", worst, 2)
-
-
-def _ratio(above: Sample, below: Sample) -> float:
-    return statistics.median(upper / lower for upper, lower in zip(above.times, below.times, strict=True))
 
 
 # -- one token at a time -----------------------------------------------------------------------------------------------
@@ -136,7 +131,8 @@ def _by_token(report: Report, model: Model, tokens: int, rounds: int) -> None:
         parts = {"": text}
         if name == "hermes + qwen3":
             text = _text(pipeline.tool, tokens)
-            call = json.dumps({"name": "write_file", "arguments": {"path": "a", "content": prose(tokens // 2)}})
+            written = {"name": "write_file", "arguments": {"path": "a", "content": prose(tokens // 2)}}
+            call = json.dumps(written, ensure_ascii=False)  # as models do, whose chat templates write it so
             parts = {
                 ", reasoning": "<think>\n" + prose(tokens // 2),
                 ", answer": "\n</think>\n\n" + prose(tokens // 2),
@@ -151,7 +147,7 @@ def _by_token(report: Report, model: Model, tokens: int, rounds: int) -> None:
                 "parse": partial(_feed, pipeline, deltas, context),
             }
             got = interleave(things, rounds)
-            over = _ratio(got["parse"], got["bare"])
+            over = ratio(got, "parse", "bare")
             each = got["parse"].median / len(deltas)
             rows.append([name + part, len(deltas), microseconds(each), f"{over:.1f}"])
             if part:

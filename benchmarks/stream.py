@@ -1,7 +1,8 @@
 """A derendered chunk over HTTP, one token each, along a whole output.
 
 Each chunk goes to our server; the same body goes to the no-op of the same process right after it. So the two see the
-same machine, and their ratio says what derendering adds to what Litestar and uvicorn cost anyway.
+same machine, and their ratio says what derendering adds to what Litestar and uvicorn cost anyway. All of it is asked by
+a usual client too, whose own time stands on both sides of the ratio, as it does for whoever waits for an answer.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.chart import Points, line_chart
-from benchmarks.client import Connection
+from benchmarks.client import Connection, UsualClient
 from benchmarks.report import Report, Sample, arguments, interleave, milliseconds
 from benchmarks.server import started
 from benchmarks.workload import Model, chunk_body, find_model
@@ -24,6 +25,9 @@ from benchmarks.workload import Model, chunk_body, find_model
 __all__ = ["run"]
 
 DERENDER, NOOP, RAW = "/v1/chat/completions/derender", "/noop", "/noop/raw"
+USUAL = "httpx "
+"""In front of a route that the usual client asked."""
+
 TENTH = 0.1
 OTHER_SECONDS = 120.0
 """A server that replays needs longer with every chunk: it is asked for no longer than this."""
@@ -34,7 +38,7 @@ class Streamed:
     """What a streamed output cost, chunk by chunk.
 
     Args:
-        times: seconds, by route.
+        times: seconds, by route, of the usual client with ``USUAL`` in front.
         sent: bytes of the request bodies.
         received: bytes of the answers.
         states: bytes of the states.
@@ -57,6 +61,7 @@ def stream(
     prompt: Sequence[int],
     *,
     routes: Sequence[str] = (DERENDER,),
+    usual: UsualClient | None = None,
     every_prompt: bool = False,
     seconds: float = float("inf"),
 ) -> Streamed:
@@ -67,19 +72,23 @@ def stream(
         output: the ids.
         prompt: the prompt's ids, sent with the first chunk.
         routes: what every body is sent to; the first one derenders.
+        usual: asks the first two of them as well.
         every_prompt: send the prompt with every chunk, as the protocol has it.
         seconds: stop after so long.
     """
-    found = Streamed({route: [] for route in routes})
+    asked: list[tuple[str, Callable[[str, bytes], bytes], str]] = [(route, connection.post, route) for route in routes]
+    if usual is not None:
+        asked += [(USUAL + route, usual.post_json, route) for route in routes[:2]]
+    found = Streamed({name: [] for name, _, _ in asked})
     state, end, clock = None, time.monotonic() + seconds, time.perf_counter
     for at, token in enumerate(output):
         final = at == len(output) - 1
         body = chunk_body([token], state, prompt=prompt if every_prompt or at == 0 else None, final=final)
         answer = b""
-        for route in routes:
+        for name, post, route in asked:
             begun = clock()
-            got = connection.post(route, body)
-            found.times[route].append(clock() - begun)
+            got = post(route, body)
+            found.times[name].append(clock() - begun)
             answer = answer or got
         state = json.loads(answer)["stream_state"]
         found.sent.append(len(body))
@@ -105,9 +114,10 @@ def run(model: Model, *, quick: bool = False, url: str | None = None, svg: Path 
     report = Report("stream", model.name)
     positions = (100, 400) if quick else (100, 1000, 10_000)
     output = model.output(int(positions[-1] * 1.2))
-    with started(model) as server, Connection(server.url) as connection:
-        stream(connection, output[:200], model.prompt, routes=(DERENDER, NOOP, RAW))  # warm up
-        ours = stream(connection, output, model.prompt, routes=(DERENDER, NOOP, RAW))
+    with started(model) as server, Connection(server.url) as connection, UsualClient(server.url) as usual:
+        routes = (DERENDER, NOOP, RAW)
+        stream(connection, output[:200], model.prompt, routes=routes, usual=usual)  # warm up
+        ours = stream(connection, output, model.prompt, routes=routes, usual=usual)
         _chunks(report, ours, positions)
         _wire(report, ours, positions)
         _long_prompt(report, model, connection, 20 if quick else 100)
@@ -124,15 +134,18 @@ def run(model: Model, *, quick: bool = False, url: str | None = None, svg: Path 
 def _chunks(report: Report, ours: Streamed, positions: Sequence[int]) -> None:
     rows = []
     for token in positions:
-        chunk, noop, raw = (ours.around(route, token) for route in (DERENDER, NOOP, RAW))
-        times = (chunk.median, chunk.p99, noop.median, raw.median)
-        ratios = (chunk.median / noop.median, chunk.median / raw.median)
+        names = (DERENDER, NOOP, RAW, USUAL + DERENDER, USUAL + NOOP)
+        chunk, noop, raw, usual, usual_noop = (ours.around(name, token) for name in names)
+        times = (chunk.median, chunk.p99, noop.median, raw.median, usual.median, usual_noop.median)
+        ratios = (chunk.median / noop.median, usual.median / usual_noop.median)
         rows.append([token, *map(milliseconds, times), *(f"{value:.2f}" for value in ratios)])
-    heads = ("output token", "chunk ms", "p99 ms", "no-op ms", "raw no-op ms", "chunk/no-op", "chunk/raw")
-    report.table("One token a chunk, hermes + qwen3", heads, rows)
+    heads = ("output token", "chunk ms", "p99 ms", "no-op ms", "raw no-op ms", "chunk httpx ms", "no-op httpx ms")
+    report.table("One token a chunk, hermes + qwen3", (*heads, "chunk/no-op", "the same, httpx"), rows)
     chunk, noop = Sample(ours.times[DERENDER]), Sample(ours.times[NOOP])
     medians = [ours.around(DERENDER, token).median for token in positions]
-    report.target(1, "chunk / no-op POST, median", chunk.median / noop.median, 1.5)
+    usual, usual_noop = Sample(ours.times[USUAL + DERENDER]), Sample(ours.times[USUAL + NOOP])
+    report.target(1, "chunk / no-op POST, median, httpx", usual.median / usual_noop.median, 1.5)
+    report.target(1, "chunk / no-op POST, median, bare socket", chunk.median / noop.median, 1.5)
     report.target(1, "medians along the output, largest / smallest", max(medians) / min(medians), 1 + TENTH)
     report.target(1, "chunk: p99 / median", chunk.p99 / chunk.median, 3)
     report.target(1, "(for comparison) no-op: p99 / median", noop.p99 / noop.median, 3)

@@ -12,16 +12,17 @@ import multiprocessing
 import selectors
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import cycle
-from typing import Any, TypeVar
+from statistics import median
+from typing import Any, NamedTuple, TypeVar
 
 from benchmarks.client import Connection
 from benchmarks.oneshot import logprobs_of
 from benchmarks.report import Report, Sample, arguments, milliseconds
 from benchmarks.server import start_command
-from benchmarks.workload import Model, chat_body, chunk_body, find_model
+from benchmarks.workload import CHAT_REQUEST, Model, chat_body, chunk_body, find_model
 
 __all__ = ["run"]
 
@@ -29,6 +30,8 @@ DERENDER = "/v1/chat/completions/derender"
 CLIENTS = 20
 UNDER_WAY = 8
 """Requests of a connection that are sent at once."""
+PAUSE = 0.005
+"""Seconds between two looks at the answers: a client that wakes for each of them takes several times the processor."""
 HEALTH_MS = 50
 
 T = TypeVar("T")
@@ -39,25 +42,36 @@ def run(model: Model, *, quick: bool = False, url: str | None = None) -> Report:
     report = Report("load", model.name)
     tokens, long_tokens = (64, 1500) if quick else (2048, 30_000)
     output = model.output(tokens)
-    seconds = 0.3 if quick else 10.0
-    rates = {}
-    for workers in (1, 2):
-        with start_command(model, ["--workers", str(workers)]) as (server, _):
-            rates[workers] = _throughput(server.url, model, output, workers * CLIENTS, seconds)
-            if workers == 1:
-                _responsive(report, server.url, model, output, long_tokens)
-    rows = [[workers, f"{rate:.0f}"] for workers, rate in rates.items()]
-    report.table(f"{CLIENTS} clients a worker, {tokens} tokens each", ("workers", "chunks/s"), rows)
-    report.target(6, "throughput of two workers / one", rates[2] / rates[1], 1.8, at_least=True)
-    if url:
-        rate = _throughput(url, model, output[: 64 if quick else 256], CLIENTS, seconds)
-        report.table(url, ("server", "chunks/s"), [["ours, one worker", f"{rates[1]:.0f}"], ["other", f"{rate:.0f}"]])
+    with start_command(model) as (one, _), start_command(model, ["--workers", "2"]) as (two, _):
+        _responsive(report, one.url, model, output, long_tokens)
+        rounds, seconds = (1, 0.3) if quick else (12, 2.0)
+        loads = {
+            "one worker": (one.url, _record(one.url, model, output), CLIENTS),
+            "two workers": (two.url, _record(two.url, model, output), 2 * CLIENTS),
+        }
+        if url:
+            loads["other"] = (url, _record(url, model, output[: 64 if quick else 256]), CLIENTS)
+        _throughput(report, loads, rounds, seconds)
     return report
 
 
-def _throughput(url: str, model: Model, output: Sequence[int], clients: int, seconds: float) -> float:
-    """Chunks a second over all clients."""
-    return _in_process(_keep_busy, url, _record(url, model, output), clients, seconds)
+def _throughput(report: Report, loads: Mapping[str, tuple[str, list[bytes], int]], rounds: int, seconds: float) -> None:
+    """Chunks a second of each server, taken in turn, and beside them what the machine gives two processes over one."""
+    busy: dict[str, list[Busy]] = {name: [] for name in loads}
+    gains = []
+    for _ in range(rounds):
+        for name, given in loads.items():
+            busy[name].append(_in_process(_keep_busy, *given, seconds))
+        gains.append(_in_processes(2, seconds / 4) / _in_processes(1, seconds / 4))
+    rows = [
+        [name, f"{median(each.rate for each in some):.0f}", f"{median(each.clients for each in some):.2f}"]
+        for name, some in busy.items()
+    ]
+    report.table(f"{CLIENTS} clients a worker", ("server", "chunks/s", "cores that the clients take"), rows)
+    pairs = zip(busy["two workers"], busy["one worker"], strict=True)
+    ratios = [two.rate / one.rate for two, one in pairs]
+    report.target(6, "throughput of two workers / one", median(ratios), 1.8, at_least=True)
+    report.target(6, "(for comparison) two busy processes / one", median(gains), 1.8, at_least=True)
 
 
 def _record(url: str, model: Model, output: Sequence[int]) -> list[bytes]:
@@ -108,15 +122,37 @@ def _in_process(work: Callable[..., T], *given: Any) -> T:
         return process.submit(work, *given).result()
 
 
-def _keep_busy(url: str, bodies: Sequence[bytes], clients: int, seconds: float) -> float:
-    """Send the bodies again and again on each connection, and count the answers of a second."""
+def _in_processes(count: int, seconds: float) -> float:
+    """How much of what needs nothing but a processor so many processes do in a second."""
+    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as processes:
+        list(processes.map(_spin, [0.0] * count))  # both are there
+        return sum(processes.map(_spin, [seconds] * count))
+
+
+def _spin(seconds: float) -> float:
+    text, end, count = json.dumps(CHAT_REQUEST), time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        json.dumps(json.loads(text))
+        count += 1
+    return count / seconds if seconds else 0.0
+
+
+class Busy(NamedTuple):
+    """Chunks a second, and the share of a core that their clients took."""
+
+    rate: float
+    clients: float
+
+
+def _keep_busy(url: str, bodies: Sequence[bytes], clients: int, seconds: float) -> Busy:
+    """Send the bodies again and again on each connection, and count the answers."""
     connections = [Connection(url) for _ in range(clients)]
     requests = [connections[0].request(DERENDER, body) for body in bodies]
     batches = [b"".join(requests[at : at + UNDER_WAY]) for at in range(0, len(requests) - UNDER_WAY + 1, UNDER_WAY)]
     following = {connection: cycle(batches) for connection in connections}
     under_way = dict.fromkeys(connections, 0)
     by_number = {connection.fileno(): connection for connection in connections}
-    answers, begun = 0, time.perf_counter()
+    answers, begun, used = 0, time.perf_counter(), time.process_time()
     with selectors.DefaultSelector() as selector:
         for number in by_number:
             selector.register(number, selectors.EVENT_READ)
@@ -126,16 +162,18 @@ def _keep_busy(url: str, bodies: Sequence[bytes], clients: int, seconds: float) 
                 if not under_way[connection]:
                     connection.send(next(following[connection]))
                     under_way[connection] = UNDER_WAY
+            time.sleep(PAUSE)
             ready = [by_number[key.fd] for key, _ in selector.select()]
             for connection in ready:
                 came = connection.receive_some()
                 under_way[connection] -= came
                 answers += came
+    used = time.process_time() - used
     for connection in connections:
         while under_way[connection]:
             under_way[connection] -= connection.receive_some()
         connection.close()
-    return answers / took
+    return Busy(answers / took, used / took)
 
 
 def _stream_all(url: str, bodies: Sequence[bytes], clients: int) -> None:

@@ -34,7 +34,7 @@ class Sample:
         times: as measured, in order.
     """
 
-    times: Sequence[float]
+    times: list[float]
 
     @property
     def median(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -16,6 +17,9 @@ from benchmarks.client import Connection, RequestError
 from benchmarks.workload import ROOT, Model
 
 __all__ = ["PARSERS", "Started", "start_command", "started"]
+
+BYTECODE = ROOT / ".cache" / "bytecode"
+"""Where servers that are started keep it."""
 
 PARSERS = {"tool_call_parser": "hermes", "reasoning_parser": "qwen3", "enable_auto_tool_choice": True}
 
@@ -73,8 +77,11 @@ def start_command(model: Model, flags: Sequence[str] = ()) -> Iterator[tuple[Sta
     command = [sys.executable, "-m", "derender_server.cli", "serve", str(model.directory), "--port", str(port)]
     command += ["--max-model-len", str(model.max_model_len), "--tool-call-parser", "hermes"]
     command += ["--reasoning-parser", "qwen3", "--enable-auto-tool-choice", "--log-level", "warning", *flags]
+    # As users have it, whose Python keeps the bytecode of what it imported.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment.setdefault("PYTHONPYCACHEPREFIX", str(BYTECODE))
     begun = time.perf_counter()
-    server = Started(subprocess.Popen(command, cwd=ROOT, text=True), f"http://127.0.0.1:{port}")
+    server = Started(subprocess.Popen(command, cwd=ROOT, env=environment, text=True), f"http://127.0.0.1:{port}")
     try:
         wait_until_healthy(server)
         yield server, time.perf_counter() - begun

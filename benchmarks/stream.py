@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from benchmarks.chart import Points, line_chart
 from benchmarks.client import Connection, UsualClient
-from benchmarks.report import Report, Sample, arguments, interleave, milliseconds
+from benchmarks.report import Report, Sample, arguments, interleave, milliseconds, ratio
 from benchmarks.server import started
 from benchmarks.workload import Model, chunk_body, find_model
 
@@ -28,6 +30,7 @@ DERENDER, NOOP, RAW = "/v1/chat/completions/derender", "/noop", "/noop/raw"
 USUAL = "httpx "
 """In front of a route that the usual client asked."""
 
+Post = Callable[[str, bytes], bytes]
 TENTH = 0.1
 OTHER_SECONDS = 120.0
 """A server that replays needs longer with every chunk: it is asked for no longer than this."""
@@ -38,16 +41,18 @@ class Streamed:
     """What a streamed output cost, chunk by chunk.
 
     Args:
-        times: seconds, by route, of the usual client with ``USUAL`` in front.
+        times: seconds, by route.
         sent: bytes of the request bodies.
         received: bytes of the answers.
         states: bytes of the states.
+        before: the states before the tokens that were asked for.
     """
 
     times: dict[str, list[float]] = field(default_factory=dict)
     sent: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
     states: list[int] = field(default_factory=list)
+    before: dict[int, Any] = field(default_factory=dict)
 
     def around(self, route: str, token: int, width: float = 0.2) -> Sample:
         """The chunks near a token."""
@@ -61,8 +66,8 @@ def stream(
     prompt: Sequence[int],
     *,
     routes: Sequence[str] = (DERENDER,),
-    usual: UsualClient | None = None,
     every_prompt: bool = False,
+    keep: Sequence[int] = (),
     seconds: float = float("inf"),
 ) -> Streamed:
     """Stream an output, one token a chunk.
@@ -72,23 +77,22 @@ def stream(
         output: the ids.
         prompt: the prompt's ids, sent with the first chunk.
         routes: what every body is sent to; the first one derenders.
-        usual: asks the first two of them as well.
         every_prompt: send the prompt with every chunk, as the protocol has it.
+        keep: the tokens before which the state is kept.
         seconds: stop after so long.
     """
-    asked: list[tuple[str, Callable[[str, bytes], bytes], str]] = [(route, connection.post, route) for route in routes]
-    if usual is not None:
-        asked += [(USUAL + route, usual.post_json, route) for route in routes[:2]]
-    found = Streamed({name: [] for name, _, _ in asked})
+    found = Streamed({route: [] for route in routes})
     state, end, clock = None, time.monotonic() + seconds, time.perf_counter
     for at, token in enumerate(output):
+        if at in keep:
+            found.before[at] = state
         final = at == len(output) - 1
         body = chunk_body([token], state, prompt=prompt if every_prompt or at == 0 else None, final=final)
         answer = b""
-        for name, post, route in asked:
+        for route in routes:
             begun = clock()
-            got = post(route, body)
-            found.times[name].append(clock() - begun)
+            got = connection.post(route, body)
+            found.times[route].append(clock() - begun)
             answer = answer or got
         state = json.loads(answer)["stream_state"]
         found.sent.append(len(body))
@@ -116,9 +120,10 @@ def run(model: Model, *, quick: bool = False, url: str | None = None, svg: Path 
     output = model.output(int(positions[-1] * 1.2))
     with started(model) as server, Connection(server.url) as connection, UsualClient(server.url) as usual:
         routes = (DERENDER, NOOP, RAW)
-        stream(connection, output[:200], model.prompt, routes=routes, usual=usual)  # warm up
-        ours = stream(connection, output, model.prompt, routes=routes, usual=usual)
-        _chunks(report, ours, positions)
+        stream(connection, output[:200], model.prompt, routes=routes)  # warm up
+        ours = stream(connection, output, model.prompt, routes=routes, keep=positions)
+        _along(report, {"": connection.post, USUAL: usual.post_json}, output, ours.before, 50 if quick else 500)
+        _tail(report, ours)
         _wire(report, ours, positions)
         _long_prompt(report, model, connection, 20 if quick else 100)
     lines = {"derendered chunk": curve(ours, DERENDER), "no-op, same body": curve(ours, NOOP)}
@@ -131,22 +136,46 @@ def run(model: Model, *, quick: bool = False, url: str | None = None, svg: Path 
     return report
 
 
-def _chunks(report: Report, ours: Streamed, positions: Sequence[int]) -> None:
+def _along(
+    report: Report, clients: Mapping[str, Post], output: Sequence[int], states: dict[int, Any], count: int
+) -> None:
+    """So many chunks from each of some places of an output on, in turn: the machine is the same for all of them."""
+    names = [client + route for client in clients for route in (DERENDER, NOOP)]
+    samples = {place: Sample([]) for place in product(states, names)}
+    for step in range(count):
+        for first, state in states.items():
+            body, answer = chunk_body([output[first + step]], state), b""
+            for client, post in clients.items():
+                for route in (DERENDER, NOOP):
+                    begun = time.perf_counter()
+                    got = post(route, body)
+                    samples[first, client + route].times.append(time.perf_counter() - begun)
+                    answer = answer or got
+            states[first] = json.loads(answer)["stream_state"]
     rows = []
-    for token in positions:
-        names = (DERENDER, NOOP, RAW, USUAL + DERENDER, USUAL + NOOP)
-        chunk, noop, raw, usual, usual_noop = (ours.around(name, token) for name in names)
-        times = (chunk.median, chunk.p99, noop.median, raw.median, usual.median, usual_noop.median)
-        ratios = (chunk.median / noop.median, usual.median / usual_noop.median)
-        rows.append([token, *map(milliseconds, times), *(f"{value:.2f}" for value in ratios)])
-    heads = ("output token", "chunk ms", "p99 ms", "no-op ms", "raw no-op ms", "chunk httpx ms", "no-op httpx ms")
-    report.table("One token a chunk, hermes + qwen3", (*heads, "chunk/no-op", "the same, httpx"), rows)
-    chunk, noop = Sample(ours.times[DERENDER]), Sample(ours.times[NOOP])
-    medians = [ours.around(DERENDER, token).median for token in positions]
-    usual, usual_noop = Sample(ours.times[USUAL + DERENDER]), Sample(ours.times[USUAL + NOOP])
-    report.target(1, "chunk / no-op POST, median, httpx", usual.median / usual_noop.median, 1.5)
-    report.target(1, "chunk / no-op POST, median, bare socket", chunk.median / noop.median, 1.5)
+    for first in states:
+        of_place = {name: samples[first, name] for name in names}
+        ratios = [f"{ratio(of_place, client + DERENDER, client + NOOP):.2f}" for client in clients]
+        rows.append([first, *(milliseconds(sample.median) for sample in of_place.values()), *ratios])
+    heads = (
+        "output token",
+        "chunk ms",
+        "no-op ms",
+        "chunk httpx ms",
+        "no-op httpx ms",
+        "chunk/no-op",
+        "the same, httpx",
+    )
+    report.table(f"{count} chunks of one token from there on, hermes + qwen3", heads, rows)
+    whole = {name: Sample([time for first in states for time in samples[first, name].times]) for name in names}
+    for client, name in ((USUAL, "httpx"), ("", "bare socket")):
+        report.target(1, f"chunk / no-op POST, median, {name}", ratio(whole, client + DERENDER, client + NOOP), 1.5)
+    medians = [samples[first, DERENDER].median for first in states]
     report.target(1, "medians along the output, largest / smallest", max(medians) / min(medians), 1 + TENTH)
+
+
+def _tail(report: Report, ours: Streamed) -> None:
+    chunk, noop = Sample(ours.times[DERENDER]), Sample(ours.times[NOOP])
     report.target(1, "chunk: p99 / median", chunk.p99 / chunk.median, 3)
     report.target(1, "(for comparison) no-op: p99 / median", noop.p99 / noop.median, 3)
     report.data["curve_ms"] = {route: curve(ours, route) for route in (DERENDER, NOOP, RAW)}

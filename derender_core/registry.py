@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from typing import cast
 
-from importlib_metadata import EntryPoint, entry_points
+from importlib_metadata import Distribution, EntryPoint, entry_points
 
 from derender_core.errors import AmbiguousParserError, BrokenParserError, ParserLoadError, UnknownParserError
 from derender_core.nearest import did_you_mean
@@ -179,7 +180,13 @@ def _entries(group: str) -> list[EntryPoint]:
 
 
 def _distribution(entry: EntryPoint) -> str:
-    return str(entry.dist.name) if entry.dist else "?"
+    return _name(cast(Distribution, entry.dist)) if entry.dist else "?"
+
+
+@lru_cache(maxsize=64)
+def _name(distribution: Distribution) -> str:
+    # Parsed from its metadata each time, and dozens of entry points have one in common.
+    return str(distribution.name)
 
 
 def _version(entry: EntryPoint) -> str:

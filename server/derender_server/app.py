@@ -22,7 +22,6 @@ from derender_server.errors import answer_error
 from derender_server.gate import Application, Gate
 from derender_server.gateway.endpoints import GATEWAY_HANDLERS
 from derender_server.gateway.engine_chunks import EngineSource
-from derender_server.gateway.engines import Engines
 from derender_server.gateway.gateway import Gateway
 from derender_server.openapi import document_handlers
 from derender_server.plugin_guard import PluginGuard
@@ -59,6 +58,8 @@ def create_app(
     if settings.is_demo:
         handlers += demo_engine_handlers(services.model, limits=limits)
     if engines is None and settings.engines is not None:
+        from derender_server.gateway.engines import Engines  # its HTTP client takes a tenth of the time to start
+
         engines = Engines(settings.engines)
     gateway = None if engines is None else Gateway(services, engines, work, settings.keep_alive_interval)
     if gateway is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import signal
 import sys
@@ -85,6 +86,7 @@ def run(settings: Settings) -> int:
             settings.hand_to_workers(metrics)
             _run_workers(settings)
         return 0
+    gc.freeze()  # what was made so far stays: to look at all of it, a full collection would stop everything for 40 ms
     server = Server(app, settings)
     # A free port is known once it is bound. A socket's path is left to asyncio, which clears away a stale one.
     bound = None if settings.uds else server.config.bind_socket()
@@ -121,6 +123,7 @@ def worker_app() -> Application:
     if shared := shared_metrics():
         forget_dead_workers(shared)
     app = create_app(settings, _access_log(settings))
+    gc.freeze()  # as in `run`
     stop = signal.getsignal(signal.SIGTERM)
 
     def drain_first(sig: int, frame: FrameType | None) -> None:

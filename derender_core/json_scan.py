@@ -42,6 +42,10 @@ _DIGITS = re.compile(r"[0-9]*")
 _LITERALS = {"t": "rue", "f": "alse", "n": "ull"}
 _CLOSES = {"{": "}", "[": "]"}
 
+WINDOW = 65536
+"""Characters in which a container must end to be passed in one go."""
+_begins = re.compile(r'\{[ \t\n\r]*["}]|\[[ \t\n\r]*["{\[\]0-9tfn-]').match
+
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
@@ -147,16 +151,22 @@ def scan_json(text: str, at: int, state: str, stop: int = 0, out: list[str] | No
 
 
 def _end_of_whole(text: str, at: int) -> int:
-    """Where the container at ``text[at]`` ends, if it is there to its end; 0 when this cannot be told so easily."""
-    close = _CLOSES.get(text[at : at + 1])
-    if close is None or text.find(close, at) < 0:
+    """Where the container at ``text[at]`` ends, if it is there to its end; 0 when this cannot be told so easily.
+
+    It looks no further than ``WINDOW``: the library's error counts the lines before it, so that a text of braces that
+    begin nothing would take the square of its length.
+    """
+    if not _begins(text, at):
+        return 0
+    window = text[at : at + WINDOW]
+    if _CLOSES[window[0]] not in window:
         return 0
     try:
-        value, end = _decode(text, at)
+        value, size = _decode(window)
     except (ValueError, RecursionError):
         return 0
-    opened = text.count("{", at, end) + text.count("[", at, end)  # at least as many as are ever open
-    return end if opened <= MAX_DEPTH or _is_flat(value) else 0
+    opened = window.count("{", 0, size) + window.count("[", 0, size)  # at least as many as ever are open
+    return at + size if opened <= MAX_DEPTH or _is_flat(value) else 0
 
 
 def _is_flat(value: Any) -> bool:

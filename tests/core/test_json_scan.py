@@ -10,7 +10,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from derender_core.json_scan import BAD, DONE, MAX_DEPTH, START, check_scan_state, depth, in_string, scan_json
+from derender_core import json_scan
+from derender_core.json_scan import (
+    BAD,
+    DONE,
+    MAX_DEPTH,
+    START,
+    WINDOW,
+    check_scan_state,
+    depth,
+    in_string,
+    scan_json,
+)
 
 VALUES = [
     "{}",
@@ -127,12 +138,28 @@ def test_any_cut_of_anything_agrees(text: str, cuts: list[int]) -> None:
         "[" * 100_000,
         '{"a": ' + "9" * 10_000 + "}",
         '{"a": "\n"}',
+        '["' + "x" * WINDOW + '"]',
         '{"a": NaN}',
         "[1}",
     ],
 )
 def test_what_is_read_in_one_go_ends_where_it_would_bit_by_bit(text: str) -> None:
     assert scan_json(text, 0, START) == scan_cut(text, [])[:2]
+
+
+def test_no_more_is_looked_at_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def decode(text: str) -> tuple[object, int]:
+        looked_at.append(len(text))
+        return json.JSONDecoder().raw_decode(text)
+
+    monkeypatch.setattr(json_scan, "_decode", decode)
+    text = '{"a" }' * WINDOW
+    assert scan_json(text, 0, START) == (5, BAD)
+    assert looked_at == [WINDOW]
+    assert scan_json("{" * WINDOW + "}", 0, START) == (1, BAD)
+    assert looked_at == [WINDOW]  # what cannot begin a container is not decoded at all
 
 
 @given(values, st.sampled_from(["\n", "\x00", "\x1f\t"]))

@@ -1,8 +1,8 @@
 """A derendered chunk over HTTP, one token each, along a whole output.
 
 Each chunk goes to our server; the same body goes to the no-op of the same process right after it. So the two see the
-same machine, and their ratio says what derendering adds to what Litestar and uvicorn cost anyway. All of it is asked by
-a usual client too, whose own time stands on both sides of the ratio, as it does for whoever waits for an answer.
+same machine, and their ratio says what derendering adds to what Litestar and uvicorn cost anyway. At some places
+a usual client asks too, whose own time stands on both sides of the ratio, as it does for whoever waits for an answer.
 """
 
 from __future__ import annotations

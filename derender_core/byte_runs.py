@@ -68,7 +68,7 @@ class ByteLevelTail:
         return self.flush() + text if self._pending else text
 
     def _feed_bytes(self, data: bytes) -> str:
-        text, self._pending = _decode_lossy(self._pending + data if self._pending else data)
+        text, self._pending = _decode_lossy(self._pending + data)
         if self._from_prompt and text:
             self._from_prompt = False
             # The prompt's unfinished character was not finished: its U+FFFD belongs to the prompt.

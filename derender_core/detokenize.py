@@ -75,10 +75,8 @@ class Detokenizer:
         Raises:
             TokenIdError: a negative id among those that were read.
         """
-        if not prompt_token_ids:
-            return self._tail.seed(self._tokenizer, (), ()).state()
-        kept = self._kept(prompt_token_ids), self._kept(reversed(prompt_token_ids))
-        return self._tail.seed(self._tokenizer, *kept).state()
+        prompt = prompt_token_ids or ()
+        return self._tail.seed(self._tokenizer, self._kept(prompt), self._kept(reversed(prompt))).state()
 
     def push(
         self, state: dict[str, Any], token_ids: Sequence[int], *, final: bool = False

@@ -120,7 +120,7 @@ class JsonCallMachine(RegionMachine):
                 return progress
             if self.sending != "sent" and self.scan[1] == "|":  # one container is open; this runs for every token
                 self._top_level(self.scan[2:])
-            if self._at + self.ahead >= len(self.buffer):
+            if self._exhausted:
                 return "more"
 
     @property
@@ -145,7 +145,7 @@ class JsonCallMachine(RegionMachine):
                 scan = BAD  # a control token cannot stand inside JSON
         self.scan = scan
         if out:
-            self.arguments(out[0] if len(out) == 1 else "".join(out))
+            self.arguments("".join(out))
         if self.sending:
             self._at, self.ahead = at, 0
         else:

@@ -108,8 +108,7 @@ class Parser:
             raise self._returned("derender_parse_delta", f"a state that is {type(step.state).__name__}, not a dict")
         if step.spans and not _are_spans(step.spans):
             raise self._returned("derender_parse_delta", "spans that are no pairs of a bool and a number of characters")
-        if step.events != ():
-            self._check_events("derender_parse_delta", step.events)
+        self._check_events("derender_parse_delta", step.events)
         return step
 
     def extract(self, output: Delta, context: ParseContext) -> list[Event]:

@@ -195,7 +195,7 @@ class AnswerMachine(Machine):
         at, self.scan = scan_json(self.buffer, self._at, self.scan)
         self._answer(at - self._at)
         if self.scan not in (DONE, BAD):
-            return self._wait_for_answer() if self.final else NEED_DATA
+            return self._wait_for_answer()
         self.quoted = self.quoted or (self.called and self.scan == BAD)
         self.phase, self.scan, self.called = "content", "", False
         return None

@@ -88,7 +88,7 @@ class ToolMachine(Machine):
     def arguments(self, fragment: str) -> None:
         """Send a piece of the last call's arguments."""
         if fragment:
-            self._events.append(ToolCallArguments(self.calls - 1, fragment))
+            self.emit(ToolCallArguments(self.calls - 1, fragment))
 
     def end_call(self) -> None:
         """Say that the last call is complete."""

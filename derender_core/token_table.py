@@ -11,12 +11,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders
 from tokenizers.pre_tokenizers import ByteLevel
 
-__all__ = ["DecoderShape", "TokenTable", "build_table", "read_shape"]
+__all__ = ["DecoderShape", "TokenTable", "build_table", "read_shape", "tokens_by_id"]
 
 # The byte tokens that the ByteFallback decoder recognises: six characters whose middle parses as an u8 in base 16.
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>", re.ASCII)
@@ -133,21 +134,30 @@ def _read_pieces(chain: Sequence[Mapping[str, Any]]) -> DecoderShape | None:
     return DecoderShape("pieces", tuple(steps), byte_fallback, strip=strip, strip_content=strip_content)
 
 
-def build_table(
-    tokenizer: Tokenizer, vocabulary: Mapping[str, int], size: int, special_ids: frozenset[int]
-) -> TokenTable:
-    """Work out the texts of the ids below ``size``.
+def tokens_by_id(tokenizer: Tokenizer) -> list[str | None]:
+    """The tokens of all ids up to the highest, added tokens included; None where an id has none."""
+    added = tokenizer.get_added_tokens_decoder()
+    # One by one: `get_vocab` is a dict in no order, which takes several times as long to make and to read.
+    tokens = list(map(tokenizer.id_to_token, range(tokenizer.get_vocab_size(with_added_tokens=True))))
+    if None in tokens:  # ids are left out or shared by tokens, so the highest is not the number of tokens
+        highest = max(chain(tokenizer.get_vocab(with_added_tokens=True).values(), added), default=-1)
+        tokens = list(map(tokenizer.id_to_token, range(highest + 1)))
+    for token_id, token in added.items():
+        tokens[token_id] = token.content
+    return tokens
+
+
+def build_table(tokenizer: Tokenizer, tokens: Sequence[str | None], special_ids: frozenset[int]) -> TokenTable:
+    """Work out the texts of all ids.
 
     Args:
         tokenizer: the tokenizer.
-        vocabulary: its ``get_vocab()``, which is slow to make.
-        size: the highest token id + 1.
+        tokens: its ``tokens_by_id``.
         special_ids: ids of the special tokens.
     """
     shape = read_shape(tokenizer)
     if shape.kind == "other":
         return TokenTable(shape)
-    tokens = _tokens_by_id(tokenizer, vocabulary, size)
     table = _build_bytes(shape, tokens) if shape.kind == "bytes" else _build_pieces(shape, tokens)
     for token_id in special_ids:
         text = table.texts[token_id]
@@ -155,19 +165,6 @@ def build_table(
             table.specials[token_id] = text
             table.texts[token_id] = None
     return table
-
-
-def _tokens_by_id(tokenizer: Tokenizer, vocabulary: Mapping[str, int], size: int) -> list[str | None]:
-    tokens: list[str | None] = [None] * size
-    for token, token_id in vocabulary.items():
-        tokens[token_id] = token
-    for token_id, added in tokenizer.get_added_tokens_decoder().items():
-        tokens[token_id] = added.content
-    # A vocabulary by token hides ids that share one token.
-    for token_id, known in enumerate(tokens):
-        if known is None:
-            tokens[token_id] = tokenizer.id_to_token(token_id)
-    return tokens
 
 
 def _byte_alphabet() -> dict[int, int]:
@@ -187,7 +184,7 @@ def _build_bytes(shape: DecoderShape, tokens: Sequence[str | None]) -> TokenTabl
     outside = {byte: 0x10FFFF for byte in range(0x100) if byte not in to_byte}
     translation = outside | to_byte
     for token_id, token in enumerate(tokens):
-        if token is None or (token.isascii() and token.isalnum()):
+        if token is None or token.isascii():  # ASCII stands for itself, be it in the alphabet or not
             continue
         try:
             data = token.translate(translation).encode("latin-1")

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from derender_core.errors import TokenizerLoadError
 from derender_core.inputs import Prompt
 from derender_core.tekken import TEKKEN_FILE, load_tekken
 from derender_core.tiktoken_files import find_tiktoken, load_tiktoken
-from derender_core.token_table import TokenTable, build_table
+from derender_core.token_table import TokenTable, build_table, tokens_by_id
 
 __all__ = ["ModelTokenizer"]
 
@@ -57,14 +56,14 @@ class ModelTokenizer:
             tokenizer.no_padding()
             _add_missing_tokens(tokenizer, self.config)
             added = tokenizer.get_added_tokens_decoder()
-            vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-            self.size = max(chain(vocabulary.values(), added), default=-1) + 1
+            tokens = tokens_by_id(tokenizer)
+            self.size = len(tokens)
         self.added_ids: frozenset[int] = frozenset(added)
         self.special_ids: frozenset[int] = frozenset(token_id for token_id, token in added.items() if token.special)
         self.table: TokenTable = (
             tokenizer.table()
             if isinstance(tokenizer, ByteTokenizer)
-            else build_table(tokenizer, vocabulary, self.size, self.special_ids)
+            else build_table(tokenizer, tokens, self.special_ids)
         )
         self.bos_token, self.bos_token_id = self._named("bos_token")
         self.eos_token, self.eos_token_id = self._named("eos_token")

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from derender_core.errors import DerenderError
 from derender_server.authoring.lazy import LazyGroup
+from derender_server.collector import paused_collector
 from derender_server.flags import flags_of
 from derender_server.settings import Settings
 
@@ -33,7 +34,8 @@ def main() -> None:
 @flags_of(Settings, leave_out={"model"}, variable=Settings.flag_variable)
 def serve(**values: Any) -> None:
     """Serve MODEL: a directory, a Hugging Face repo id, or `demo`."""
-    from derender_server.serving import run, set_up_logging
+    with paused_collector():
+        from derender_server.serving import run, set_up_logging
 
     try:
         settings = Settings(**values).with_demo_defaults()

@@ -18,6 +18,7 @@ from uvicorn.supervisors import Multiprocess
 
 from derender_server.access_log import AccessLog
 from derender_server.app import create_app
+from derender_server.collector import paused_collector
 from derender_server.gate import Application
 from derender_server.metrics import forget_dead_workers
 from derender_server.settings import Settings, shared_metrics
@@ -77,7 +78,8 @@ def run(settings: Settings) -> int:
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     # Made before workers are started too: what is wrong is told once, and not by workers that die in a loop.
-    app = create_app(settings, _access_log(settings))
+    with paused_collector():
+        app = create_app(settings, _access_log(settings))
     summary = app.state.services.summary()
     if settings.workers > 1:
         log.info("%s at %s, %d workers", summary, _url(settings, settings.host, settings.port), settings.workers)
@@ -122,7 +124,8 @@ def worker_app() -> Application:
     set_up_logging(settings)
     if shared := shared_metrics():
         forget_dead_workers(shared)
-    app = create_app(settings, _access_log(settings))
+    with paused_collector():
+        app = create_app(settings, _access_log(settings))
     gc.freeze()  # as in `run`
     stop = signal.getsignal(signal.SIGTERM)
 

@@ -7,7 +7,8 @@ certain, ``flush`` gives what was held back, ``state`` is what the next push nee
 from __future__ import annotations
 
 from codecs import utf_8_decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableSequence, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -66,6 +67,34 @@ class ByteLevelTail:
             return ""
         # The text begins a character, so what was pending is never finished.
         return self.flush() + text if self._pending else text
+
+    def feed_parts(
+        self,
+        parts: Mapping[int, bytes],
+        token_ids: Sequence[int],
+        texts: MutableSequence[str],
+        lengths: MutableSequence[int],
+        at: int,
+    ) -> int:
+        """``feed`` for the ids from ``at`` on as long as they are in ``parts``; where the first other one stands.
+
+        Args:
+            parts: the bytes of ids that are parts of characters.
+            token_ids: the ids.
+            texts: gets the text of each; ``""`` before.
+            lengths: gets its length.
+            at: where to begin.
+        """
+        count, pending = len(token_ids), self._pending
+        while at < count and (data := parts.get(token_ids[at])) is not None:
+            text, pending = _decode_lossy(pending + data if pending else data)
+            if text:
+                if self._from_prompt:
+                    self._from_prompt, text = False, text.removeprefix(REPLACEMENT)
+                texts[at], lengths[at] = text, len(text)
+            at += 1
+        self._pending = pending
+        return at
 
     def _feed_bytes(self, data: bytes) -> str:
         text, self._pending = _decode_lossy(self._pending + data)
@@ -254,6 +283,7 @@ def _is_half_surrogate(data: bytes | bytearray) -> bool:
     return len(data) == 2 and data[0] == 0xED and data[1] >= 0xA0
 
 
+@lru_cache(4096)  # emoji and rare scripts consist of the same few parts
 def _decode_lossy(data: bytes) -> tuple[str, bytes]:
     """Text of ``data`` as Rust's ``from_utf8_lossy`` gives it, and the bytes of an unfinished character at its end."""
     text, used = utf_8_decode(data, "replace", False)

@@ -10,7 +10,8 @@ Nothing is ever cleaned up (``clean_up_tokenization_spaces``): that loses text, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from derender_core.byte_runs import ByteLevelTail, PieceTail
 from derender_core.errors import TokenIdError
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from derender_core.tokenizer import ModelTokenizer
 
 __all__ = ["Decoded", "Detokenizer"]
+
+FEW = 16
+"""Up to so many ids are looked up one by one; for more of them `itemgetter` takes half the time."""
 
 _NEGATIVE = "token id {} is negative; token ids start at 0"
 _TAILS: dict[str, type[ByteLevelTail | PieceTail | TokenWindow]] = {
@@ -60,6 +64,10 @@ class Detokenizer:
         self._reported = tokenizer.added_ids if visible is None else visible
         self._dropped: frozenset[int] = frozenset() if visible is None else tokenizer.special_ids - visible
         self._plain = _without(tokenizer.table.texts, self._reported)
+        self._lengths = list(map(len, self._plain))
+        # Parts of characters and nothing else; without byte-level tokens there are none.
+        cared_for = self._reported | self._dropped
+        self._parts = {} if self._tail is not ByteLevelTail else _others(tokenizer.table.partial, cared_for)
         self._own_texts = {token_id: tokenizer.token_text(token_id) for token_id in self._reported}
 
     def start(self, prompt_token_ids: Sequence[int] | None) -> dict[str, Any]:
@@ -76,10 +84,12 @@ class Detokenizer:
             TokenIdError: a negative id among those that were read.
         """
         prompt = prompt_token_ids or ()
+        if prompt and self._tail is ByteLevelTail and 0 <= prompt[-1] < len(self._plain) and self._plain[prompt[-1]]:
+            return {}  # a whole character at the end, as nearly always
         return self._tail.seed(self._tokenizer, self._kept(prompt), self._kept(reversed(prompt))).state()
 
     def push(
-        self, state: dict[str, Any], token_ids: Sequence[int], *, final: bool = False
+        self, state: dict[str, Any], token_ids: Sequence[int], *, final: bool = False, checked: bool = False
     ) -> tuple[Decoded, dict[str, Any]]:
         """Decode the next ids. Pure: ``state`` is not changed.
 
@@ -87,48 +97,55 @@ class Detokenizer:
             state: what ``start`` or the push before gave; from outside, only after ``check_state``.
             token_ids: the next ids; those that the tokenizer does not know give nothing.
             final: no more ids follow. What is incomplete is let out as ``tokenizers`` would: as U+FFFD.
+            checked: the caller has seen to it that no id is negative.
 
         Raises:
             TokenIdError: a negative id.
         """
-        if token_ids and min(token_ids) < 0:
+        if not checked and token_ids and min(token_ids) < 0:
             raise TokenIdError(_NEGATIVE.format(min(token_ids)), "token_ids")
-        pieces = self._pieces(token_ids)
-        if state or None in pieces:
-            return self._push_with_care(state, token_ids, pieces, final=final)
-        texts = cast("list[str]", pieces)
-        return Decoded("".join(texts), (), list(map(len, texts))), state
+        texts, lengths = self._look_up(token_ids)
+        if state or 0 in lengths:
+            return self._push_with_care(state, token_ids, texts, lengths, final=final)
+        return Decoded("".join(texts), (), lengths), state
 
-    def _pieces(self, token_ids: Sequence[int]) -> list[str | None]:
-        """The text of each id that is looked up, None for each that needs care."""
+    def _look_up(self, token_ids: Sequence[int]) -> tuple[list[str], list[int]]:
+        """The text of each id and its length; ``""`` for each that needs care."""
         plain = self._plain
         try:
-            return [plain[token_id] for token_id in token_ids]
+            if len(token_ids) > FEW:
+                look_up = itemgetter(*token_ids)
+                return list(look_up(plain)), list(look_up(self._lengths))
+            texts = [plain[token_id] for token_id in token_ids]
         except IndexError:
             size = len(plain)
-            return [plain[token_id] if token_id < size else None for token_id in token_ids]
+            texts = [plain[token_id] if token_id < size else "" for token_id in token_ids]
+        return texts, list(map(len, texts))
 
     def _push_with_care(
-        self, state: dict[str, Any], token_ids: Sequence[int], pieces: list[str | None], *, final: bool
+        self, state: dict[str, Any], token_ids: Sequence[int], texts: list[str], lengths: list[int], *, final: bool
     ) -> tuple[Decoded, dict[str, Any]]:
         """Fill in the texts of the ids that need care, and of those behind which something is held back."""
         tail = self._tail(self._tokenizer, state)
-        feed, dropped, reported, size = tail.feed, self._dropped, self._reported, self._tokenizer.size
+        feed, parts = tail.feed, self._parts
+        dropped, reported, size = self._dropped, self._reported, self._tokenizer.size
         marked: list[int] = []
         count = len(token_ids)
-        pieces.append(None)  # where the last stretch of looked-up texts ends
-        at = 0 if tail.holds else pieces.index(None)
+        lengths.append(0)  # where the last stretch of looked-up texts ends
+        at = 0 if tail.holds else lengths.index(0)
         while at < count:
             token_id = token_ids[at]
-            text = pieces[at] = "" if token_id >= size or token_id in dropped else feed(token_id)
-            if token_id in reported and text:
-                marked.append(at)
-            at += 1
-            if pieces[at] is not None and not tail.holds:
-                at = pieces.index(None, at)
-        del pieces[-1]
-        texts = cast("list[str]", pieces)
-        lengths = list(map(len, texts))
+            if token_id in parts and isinstance(tail, ByteLevelTail):
+                at = tail.feed_parts(parts, token_ids, texts, lengths, at)
+            else:
+                text = texts[at] = "" if token_id >= size or token_id in dropped else feed(token_id)
+                lengths[at] = len(text)
+                if text and token_id in reported:
+                    marked.append(at)
+                at += 1
+            if lengths[at] and not tail.holds:
+                at = lengths.index(0, at)
+        del lengths[-1]
         specials = self._specials(token_ids, texts, lengths, marked) if marked else ()
         if final:
             texts.append(tail.flush())
@@ -141,20 +158,15 @@ class Detokenizer:
         specials: list[Special] = []
         at = end = 0
         for place in marked:
-            text, size = texts[place], lengths[place]
-            at += sum(lengths[end:place]) + size
-            own = self._own_length(token_ids[place], text)
-            if own:
-                specials.append(Special(at - own, at, token_ids[place]))
+            at += sum(lengths[end : place + 1])
+            token_id, text = token_ids[place], texts[place]
+            own = self._own_texts[token_id]
+            if own and text.endswith(own):
+                specials.append(Special(at - len(own), at, token_id))
+            elif own.endswith(text):  # the start of the sequence may be stripped
+                specials.append(Special(at - lengths[place], at, token_id))
             end = place + 1
         return tuple(specials)
-
-    def _own_length(self, token_id: int, text: str) -> int:
-        """How many characters at the end of ``text`` are the token's own; 0 when it cannot be told."""
-        own = self._own_texts[token_id]
-        if text.endswith(own):
-            return len(own)
-        return len(text) if own.endswith(text) else 0  # the start of the sequence may be stripped
 
     def _kept(self, token_ids: Iterable[int]) -> Iterator[int]:
         """The ids that a decoder sees."""
@@ -171,11 +183,17 @@ class Detokenizer:
         return self._tail.check_state(self._tokenizer, state)
 
 
-def _without(texts: list[str | None], token_ids: frozenset[int]) -> list[str | None]:
-    """The table with None for these ids; the table itself when nothing changes."""
-    found = [token_id for token_id in token_ids if token_id < len(texts) and texts[token_id] is not None]
-    if found:
-        texts = texts.copy()
-        for token_id in found:
-            texts[token_id] = None
-    return texts
+def _others(parts: dict[int, bytes], token_ids: frozenset[int]) -> dict[int, bytes]:
+    """The parts of all tokens but these; the dict itself when nothing changes."""
+    if token_ids.isdisjoint(parts):
+        return parts
+    return {token_id: data for token_id, data in parts.items() if token_id not in token_ids}
+
+
+def _without(texts: Sequence[str | None], token_ids: frozenset[int]) -> list[str]:
+    """The table with ``""`` for these ids and for those without a text."""
+    plain = [text or "" for text in texts]
+    for token_id in token_ids:
+        if token_id < len(plain):
+            plain[token_id] = ""
+    return plain

@@ -85,9 +85,10 @@ def join_texts(texts: Sequence[Text]) -> Text:
     specials: list[Special] = []
     at = 0
     for piece in texts:
-        specials += (Special(start + at, end + at, token_id) for start, end, token_id in piece.specials)
+        if piece.specials:
+            specials += [Special(start + at, end + at, token_id) for start, end, token_id in piece.specials]
         at += len(piece.text)
-    return Text("".join(piece.text for piece in texts), tuple(specials))
+    return Text("".join([piece.text for piece in texts]), tuple(specials))
 
 
 def merge_events(events: Iterable[Event]) -> list[Event]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -126,16 +127,32 @@ TURN_MARKERS: tuple[str, ...] = (
 )
 
 
+ENDING = 4
+"""Tokens that are read of a prompt at first: the header of the turn that the model is to write, in most chat templates.
+Most prompts end alike, so what was found out about these is kept."""
+
+
+@lru_cache
+def _overlapping(markers: tuple[str, ...]) -> re.Pattern[str]:
+    """All places where a marker stands, in its first group."""
+    alternatives = "|".join(map(re.escape, sorted(markers, key=len, reverse=True)))
+    return re.compile(f"(?=({alternatives or '(?!)'}))")
+
+
 class Prompt:
     """The rendered prompt that the model was given, read from its end.
 
     Args:
         text: the prompt with its special tokens, or a function that decodes at least its last ``n`` tokens and says
             whether that is all: ``tail(n) -> (text, is_all)``.
+
+    Attributes:
+        read: how many of its last tokens were asked for.
     """
 
     def __init__(self, text: str | Callable[[int], tuple[str, bool]]) -> None:
         self._tail: Callable[[int], tuple[str, bool]] = (lambda _: (text, True)) if isinstance(text, str) else text
+        self.read = 0
 
     @cached_property
     def current_turn(self) -> str:
@@ -144,12 +161,13 @@ class Prompt:
 
     def turn_after(self, *turn_markers: str) -> str:
         """The text behind the last of ``turn_markers``; the whole prompt when there is none."""
-        tokens = 4  # the header of the turn that the model is to write, in most chat templates
+        tokens = ENDING
         while True:
             text, is_all = self._tail(tokens)
-            found = max((at + len(marker) for marker in turn_markers if (at := text.rfind(marker)) >= 0), default=-1)
-            if found >= 0:
-                return text[found:]
+            self.read = max(self.read, tokens)
+            ends = [found.end(1) for found in _overlapping(turn_markers).finditer(text)]
+            if ends:
+                return text[max(ends) :]
             if is_all:
                 return text
             tokens *= 8

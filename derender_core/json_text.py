@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from derender_core.json_scan import DONE, START, scan_json
@@ -30,6 +31,7 @@ ARGUMENT_KEYS: tuple[str, ...] = ("arguments", "parameters")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[ \t\n\r]*")
+_CLOSING = re.compile(r"[ \t\n\r]*\}")
 # The scanner bounds the depth; only a state from outside that claims a deeper text was scanned makes decoding recurse.
 _UNREADABLE = (ValueError, RecursionError)
 
@@ -206,6 +208,17 @@ def _call(text: str, members: dict[str, _Member], name_key: str, keys: tuple[str
     return None if arguments is None else Call(name, arguments)
 
 
+@lru_cache(64)
+def _usual_beginning(name_key: str, keys: tuple[str, ...]) -> re.Pattern[str]:
+    """A call object with nothing but a plain name and arguments that are an object, up to those."""
+    space = _SPACE.pattern
+    key = "|".join(map(re.escape, keys))
+    name = r"[^\"\\\x00-\x1f\ud800-\udfff]+"
+    return re.compile(
+        f'{{{space}"{re.escape(name_key)}"{space}:{space}"({name})"{space},{space}"(?:{key})"{space}:{space}(?={{)'
+    )
+
+
 def parse_object(
     text: str, at: int = 0, *, keys: tuple[str, ...] = ARGUMENT_KEYS, required: bool = False, name_key: str = "name"
 ) -> tuple[Call | None, int]:
@@ -222,6 +235,13 @@ def parse_object(
         The call, or None when the object is not one, and where the object ends.
     """
     try:
+        usual = _usual_beginning(name_key, keys).match(text, at)
+        if usual:  # nearly all calls: not to look at members one by one takes a third of the time
+            start = usual.end()
+            value, end = _LENIENT.raw_decode(text, start)
+            closing = _CLOSING.match(text, end)
+            if closing:
+                return Call(usual[1], _rewrite(text[start:end], value)), closing.end()
         members, end = _members(text, at)
         return _call(text, members, name_key, keys, required), end
     except _UNREADABLE:

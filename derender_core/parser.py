@@ -78,7 +78,7 @@ class Parser:
             manager.check_pending()
         except (pluggy.PluginValidationError, ValueError) as error:
             raise BrokenParserError(f"{self} does not fit the hooks: {error}") from error
-        self._hook = manager.hook
+        self._hooks = {name: _direct(hook) for name, hook in vars(manager.hook).items() if name.startswith("derender_")}
         self._parse_delta = _parse_delta_of(manager)
         self.extracts_itself: bool = len(manager.hook.derender_extract.get_hookimpls()) > 1
 
@@ -202,7 +202,7 @@ class Parser:
         for before, _after in watchers:
             before()
         try:
-            return getattr(self._hook, hook)(**arguments)
+            return self._hooks[hook](**arguments)
         except _FAILURES as error:
             raise self._raised(hook, error) from error
         finally:
@@ -244,6 +244,15 @@ def make_parser(slot: Slot, name: str, plugin: object) -> Parser:
         BrokenParserError: the plugin does not fit the hooks.
     """
     return Parser(slot, name, plugin)
+
+
+def _direct(hook: pluggy.HookCaller) -> Callable[..., Any]:
+    """A hook, called without pluggy's bookkeeping where nothing but the plugin answers it."""
+    plugins = hook.get_hookimpls()
+    if len(plugins) != 1 or plugins[0].hookwrapper or plugins[0].wrapper:
+        return hook
+    function, names = plugins[0].function, plugins[0].argnames
+    return lambda **arguments: function(*[arguments[name] for name in names])
 
 
 def _parse_delta_of(manager: pluggy.PluginManager) -> Callable[[State | None, Delta, ParseContext], Step]:

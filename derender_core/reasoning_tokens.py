@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
 
 from derender_core.hookspecs import Span
 
 __all__ = ["ReasoningTokens"]
+
+FEW = 8
+"""Tokens that are summed up one by one."""
 
 
 class ReasoningTokens:
@@ -34,24 +35,59 @@ class ReasoningTokens:
 
     def add(self, lengths: Sequence[int]) -> None:
         """Tokens arrived; how many characters each gave."""
-        self._tokens = self._tokens + list(lengths)
+        self._tokens = [*self._tokens, *lengths]
 
     def count(self, spans: Sequence[Span]) -> None:
         """Stretches of text were understood."""
         tokens = self._tokens
-        ends = list(accumulate([abs(tokens[0]), *tokens[1:]])) if tokens else []  # only the first may be negative
-        at = position = 0
-        for inside, characters in spans:
-            if not characters or at == len(tokens):
+        at = 0
+        begun = bool(tokens) and tokens[0] < 0  # whether the beginning of the token at `at` was understood before
+        if begun:
+            tokens[0] = -tokens[0]
+        index, count = 0, len(spans)
+        while index < count and at < len(tokens):
+            inside, characters = spans[index]
+            index += 1
+            while index < count and spans[index][0] is inside:
+                characters += spans[index][1]
+                index += 1
+            if not characters:
                 continue
-            position += characters
-            reached = bisect_left(ends, position, at)
-            in_part = reached < len(ends) and ends[reached] > position  # the span ends within this token
-            done = len(ends) if reached == len(ends) else reached if in_part else reached + 1
+            end, rest = _all(tokens, at, characters) if index == count else _reach(tokens, at, characters)
+            in_part = rest > 0 and end < len(tokens)  # the span ends within this token
             if inside:
-                begun = done + in_part
-                self.total += begun - at - (begun > at and tokens[at] < 0)
+                self.total += end + in_part - at - begun
             if in_part:
-                tokens[reached] = position - ends[reached]
-            at = done
+                tokens[end] -= rest
+            at, begun = end, in_part
         self._tokens = tokens[at:]
+        if begun:
+            self._tokens[0] = -self._tokens[0]
+
+
+def _all(lengths: Sequence[int], at: int, characters: int) -> tuple[int, int]:
+    """As ``_reach``, for who expects that the characters reach to the end."""
+    end = len(lengths)
+    total = sum(lengths[at:])
+    if total > characters:
+        return _reach(lengths, at, characters)
+    while total == characters and not lengths[end - 1]:
+        end -= 1
+    return end, 0
+
+
+def _reach(lengths: Sequence[int], at: int, characters: int) -> tuple[int, int]:
+    """How far so many characters reach from the token at ``at`` on: up to the first token that is not all among them
+    and how many of its are, or behind the one that ends with them."""
+    end, step = len(lengths), FEW
+    while end - at > FEW:  # first in growing steps, then in halves: to sum up one by one would take longer
+        middle = min(at + step, (at + end) // 2)
+        part = sum(lengths[at:middle])
+        if part < characters:
+            at, characters, step = middle, characters - part, 2 * step
+        else:
+            end = middle
+    while at < end and 0 < characters >= lengths[at]:
+        characters -= lengths[at]
+        at += 1
+    return at, characters

@@ -102,7 +102,7 @@ class Stream:
         self._parsing: dict[str, Any] | None = state.get(_PARSERS)
         self._counter = ReasoningTokens(state.get(_REASONING, 0), state.get(_PENDING, []))
         self._held: str = state.get(_HELD, "")
-        self._marks = tuple(Special(*mark) for mark in state.get(_MARKS, ()))
+        self._marks = tuple([Special(*mark) for mark in state.get(_MARKS, ())])
         self.output_tokens: int = state.get(_TOKENS, 0)
         self.stopped: str | None = state.get(_STOPPED)
         self.decoded = Decoded("", (), [])
@@ -117,7 +117,14 @@ class Stream:
         """Output tokens so far that are reasoning; the markers around it are not."""
         return self._counter.total
 
-    def push(self, token_ids: Sequence[int], *, final: bool = False, finish_reason: str | None = None) -> list[Event]:
+    def push(
+        self,
+        token_ids: Sequence[int],
+        *,
+        final: bool = False,
+        finish_reason: str | None = None,
+        checked: bool = False,
+    ) -> list[Event]:
         """Take the next token ids.
 
         Args:
@@ -125,6 +132,7 @@ class Stream:
             final: whether these are the last.
             finish_reason: with ``final``, the engine's reason; a call cut by "length" is treated differently from one
                 that the model left open.
+            checked: the caller has seen to it that no id is negative.
 
         Returns:
             The events that became certain. ``decoded`` holds the text of these tokens. A stop string ends the output
@@ -134,7 +142,9 @@ class Stream:
             TokenIdError: a negative id.
             ParserError: a parser failed.
         """
-        decoded, self._detokenizing = self._detokenizer.push(self._detokenizing, token_ids, final=final)
+        decoded, self._detokenizing = self._detokenizer.push(
+            self._detokenizing, token_ids, final=final, checked=checked
+        )
         self.decoded = decoded
         if self.stopped is not None:
             self.output_tokens += len(token_ids)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from derender_core.inputs import ParseContext
+from derender_core.inputs import ENDING, ParseContext
 from derender_core.pipeline import Pipeline
 from derender_core.tokenizer import ModelTokenizer
 
 __all__ = ["StreamSetup"]
+
+KEPT_ENDINGS = 16
+"""Of how many endings of prompts it is kept whether they open reasoning: one, but for who samples many prompts alike."""
 
 
 class StreamSetup:
@@ -44,6 +47,7 @@ class StreamSetup:
             context = replace(context, has_token_ids=True)
         self.detokenizer = tokenizer.detokenizer(markers if skip_special_tokens else None)
         self._context = self.pipeline.resume(context)
+        self._opened: dict[tuple[bool, tuple[int, ...]], ParseContext] = {}
         self._resumed: dict[bool | None, ParseContext] = {}
 
     def open(self, prompt_token_ids: Sequence[int] | None) -> ParseContext:
@@ -52,8 +56,16 @@ class StreamSetup:
         Raises:
             ParserError: a parser failed.
         """
-        prompt = self.tokenizer.prompt(prompt_token_ids) if prompt_token_ids is not None else None
-        return self.resume(self.pipeline.opens_reasoning(self._context, prompt))
+        if prompt_token_ids is None:
+            return self.resume(self.pipeline.opens_reasoning(self._context, None))
+        ending = len(prompt_token_ids) > ENDING, tuple(prompt_token_ids[-ENDING:])
+        context = self._opened.get(ending)
+        if context is None:
+            prompt = self.tokenizer.prompt(prompt_token_ids)
+            context = self.resume(self.pipeline.opens_reasoning(self._context, prompt))
+            if prompt.read <= ENDING:  # so the answer is that for every prompt with this ending
+                self._opened = {**self._opened, ending: context} if len(self._opened) < KEPT_ENDINGS else {}
+        return context
 
     def resume(self, reasoning_open: bool | None) -> ParseContext:
         """The context of a stream of which is known where its output began."""

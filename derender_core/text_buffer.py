@@ -119,7 +119,9 @@ class TextBuffer(Turn):
         marks: tuple[Special, ...] = ()
         if self.specials:
             first, last = bisect_left(self.specials, [start]), bisect_left(self.specials, [self._at])
-            marks = tuple(Special(low - start, high - start, token) for low, high, token in self.specials[first:last])
+            inside = self.specials[first:last]
+            if inside:
+                marks = tuple([Special(low - start, high - start, token) for low, high, token in inside])
         self._events.append(Text(text, marks))
 
     def find(self, markers: tuple[str, ...], offset: int = 0) -> tuple[int, str | None]:

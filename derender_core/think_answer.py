@@ -139,7 +139,12 @@ class AnswerMachine(Machine):
         tags = (*self.openers, *self.closers)
         if self.phrases:
             tags = tuple(tag for tag in tags if tag not in self.phrases)
-        count, marker = self.find((*tags, *others, *openers))
+        markers = (*tags, *others, *openers)
+        if self.final and tools:
+            # JSON and calls are read only for what may stand in them: with no marker of its own to come, none need be.
+            own = (*tags, self.answer_closer) if self.wrapped else tags
+            markers = markers if self.find(own)[1] else ()
+        count, marker = self.find(markers)
         self._answer(count)
         if marker is None:
             return self._wait_for_answer()

@@ -14,16 +14,15 @@ from tokenizers import AddedToken, Tokenizer
 from derender_core.byte_tokenizer import AddedText, ByteTokenizer
 from derender_core.detokenize import Detokenizer
 from derender_core.errors import TokenizerLoadError
-from derender_core.inputs import Prompt
+from derender_core.inputs import ENDING, Prompt
 from derender_core.tekken import TEKKEN_FILE, load_tekken
 from derender_core.tiktoken_files import find_tiktoken, load_tiktoken
 from derender_core.token_table import TokenTable, build_table, tokens_by_id
 
 __all__ = ["ModelTokenizer"]
 
-ENDING = 4
 KEPT_ENDINGS = 256
-"""In tokens, up to which the texts of prompts' endings are kept, and how many: most prompts end alike."""
+"""Of how many endings of prompts the texts are kept."""
 
 
 class ModelTokenizer:

@@ -50,7 +50,7 @@ class CallIds(msgspec.Struct, frozen=True, gc=False):
         return self._digest(DIGITS, *place)
 
     def _digest(self, digits: int, *place: object) -> str:
-        source = "\0".join(str(part) for part in (self.request_id, self.choice, *place)).encode(errors="surrogatepass")
+        source = "\0".join(map(str, (self.request_id, self.choice, *place))).encode(errors="surrogatepass")
         return hashlib.blake2b(source, digest_size=-(-digits // 2)).hexdigest()[:digits]
 
 

@@ -86,7 +86,7 @@ def run_whole(request: Request, choice: GenerateChoice, prompt_token_ids: Sequen
     known = choice.stop_reason if finish_reason == "stop" and isinstance(choice.stop_reason, str) else ""
     stop = request.text.stop_strings(known) if known else request.text.stop_strings()
     stream = Stream.of(request.setup, prompt_token_ids=prompt_token_ids, stop=stop)
-    events = stream.push(ending.text_ids, final=True, finish_reason=finish_reason)
+    events = stream.push(ending.text_ids, final=True, finish_reason=finish_reason, checked=True)
     if stream.stopped is not None:
         return Output(events, stream, token_ids, "stop", stream.stopped)
     return Output(events, stream, token_ids, finish_reason, ending.stop_reason)
@@ -124,7 +124,7 @@ def run_chunk(request: Request, choice: GenerateStreamChoice, stream: Stream) ->
     ending = request.ending(token_ids, choice.finish_reason, choice.stop_reason)
     has_ended = stream.stopped is not None
     final = choice.finish_reason is not None
-    events = stream.push(ending.text_ids, final=final, finish_reason=choice.finish_reason)
+    events = stream.push(ending.text_ids, final=final, finish_reason=choice.finish_reason, checked=True)
     if has_ended:
         return Output(events, stream, token_ids, None, None)
     if stream.stopped is not None:

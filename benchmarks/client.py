@@ -1,18 +1,21 @@
-"""Clients: a kept-alive connection as thin as can be, so that what is measured is the server, and one as people use."""
+"""Clients: a kept-alive connection as thin as can be, so that what is measured is the server, and two as people use."""
 
 from __future__ import annotations
 
 import re
 import socket
 import ssl
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
 
-__all__ = ["Connection", "RequestError", "UsualClient"]
+__all__ = ["CLIENTS", "Connection", "RequestError", "StandardClient", "UsualClient"]
 
+JSON_BODY = {"Content-Type": "application/json"}
 HEAD_END = b"\r\n\r\n"
 OK = b"HTTP/1.1 200 "
 SHORT_ANSWER = re.compile(rb"HTTP/1\.1 200 (?:[^\r]*\r\n)+?content-length: (\d+)\r\n(?:[^\r]+\r\n)*\r\n", re.IGNORECASE)
@@ -160,23 +163,61 @@ class Connection:
         return data
 
 
-class UsualClient(httpx.Client):
-    """A client as programs have one, which costs more than a small request costs the server.
+class StandardClient:
+    """Python's own ``http.client``.
 
     Args:
         url: ``http://host:port``.
     """
 
     def __init__(self, url: str) -> None:
-        super().__init__(base_url=url, headers={"content-type": "application/json"}, timeout=300.0)
+        self._connection = HTTPConnection(urlsplit(url).netloc, timeout=300.0)
 
-    def post_json(self, path: str, body: bytes) -> bytes:
-        """The body that a POST of a JSON body answers.
+    def __enter__(self) -> Self:
+        return self
 
-        Raises:
-            RequestError: any status but 200.
-        """
-        answer = self.post(path, content=body)
-        if answer.status_code != 200:
-            raise RequestError(f"{answer.status_code}: {answer.text[:500]}")
-        return answer.content
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def post(self, path: str, body: bytes) -> bytes:
+        """As ``Connection.post``."""
+        self._connection.request("POST", path, body, JSON_BODY)
+        answer = self._connection.getresponse()
+        return _good(answer.status, answer.read())
+
+
+class UsualClient:
+    """``httpx``: a client as programs have one, which costs more than a small request costs the server.
+
+    Args:
+        url: ``http://host:port``.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._client = httpx.Client(base_url=url, headers=JSON_BODY, timeout=300.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def post(self, path: str, body: bytes) -> bytes:
+        """As ``Connection.post``."""
+        answer = self._client.post(path, content=body)
+        return _good(answer.status_code, answer.content)
+
+
+def _good(status: int, body: bytes) -> bytes:
+    if status != 200:
+        raise RequestError(f"{status}: {body[:500].decode(errors='replace')}")
+    return body
+
+
+CLIENTS: Mapping[str, Callable[[str], Connection | StandardClient | UsualClient]] = {
+    "bare socket": Connection,
+    "http.client": StandardClient,
+    "httpx": UsualClient,
+}
+"""Who asks, by name, from the cheapest to the dearest. Each is measured by itself: while another one is busy with its
+own work, the server sleeps, and is slow to wake up."""

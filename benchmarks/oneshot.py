@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks.client import Connection, UsualClient
+from benchmarks.client import CLIENTS, Connection
 from benchmarks.report import Report, Sample, arguments, interleave, microseconds, milliseconds, ratio
 from benchmarks.server import started
 from benchmarks.workload import Model, chat_body, find_model
@@ -15,7 +15,6 @@ from benchmarks.workload import Model, chat_body, find_model
 __all__ = ["logprobs_of", "run"]
 
 DERENDER, NOOP, RAW = "/v1/chat/completions/derender", "/noop", "/noop/raw"
-USUAL = "httpx "
 SHORT, LONG = 800, 30_000
 ALTERNATIVES = 20
 
@@ -41,46 +40,45 @@ def run(model: Model, *, quick: bool = False, url: str | None = None) -> Report:
     report = Report("oneshot", model.name)
     lengths = (80, SHORT, 3000) if quick else (80, SHORT, 8000, LONG)
     bodies = {length: chat_body(model, model.output(length)) for length in lengths}
-    rounds = 10 if quick else 60
-    with started(model) as server, Connection(server.url) as connection, UsualClient(server.url) as usual:
+    rounds = 10 if quick else 300
+    with started(model) as server:
         got = {}
-        for length, body in bodies.items():
-            things: dict[str, Callable[[], bytes]] = {
-                **{route: partial(connection.post, route, body) for route in (DERENDER, NOOP, RAW)},
-                **{USUAL + route: partial(usual.post_json, route, body) for route in (DERENDER, NOOP)},
-            }
-            interleave(things, 3)
-            got[length] = interleave(things, rounds if length <= SHORT else max(rounds // 4, 5))
+        for name, client in CLIENTS.items():
+            with client(server.url) as connection:
+                for length, body in bodies.items():
+                    routes = (DERENDER, NOOP, RAW)
+                    things = {route: partial(connection.post, route, body) for route in routes}
+                    interleave(things, 3)
+                    got[name, length] = interleave(things, rounds if length <= SHORT else max(rounds // 4, 5))
         _plain(report, got)
-        _logprobs(report, model, connection, 100 if quick else 2000, max(rounds // 4, 5))
+        with Connection(server.url) as connection:
+            _logprobs(report, model, connection, 100 if quick else 2000, max(rounds // 4, 5))
     if url:
         with Connection(url) as connection:
             rows = []
             for length, body in bodies.items():
                 there = interleave({"other": partial(connection.post, DERENDER, body)}, 5)["other"].median
-                here = got[length][DERENDER].median
+                here = got["bare socket", length][DERENDER].median
                 rows.append([length, milliseconds(here), milliseconds(there), f"{there / here:.1f}"])
         report.table(url, ("tokens", "ours ms", "other ms", "other/ours"), rows)
     return report
 
 
-def _plain(report: Report, got: Mapping[int, Mapping[str, Sample]]) -> None:
+def _plain(report: Report, got: Mapping[tuple[str, int], Mapping[str, Sample]]) -> None:
     rows = []
-    for length, samples in got.items():
-        times = (samples[name].median for name in (DERENDER, NOOP, RAW, USUAL + DERENDER, USUAL + NOOP))
-        ratios = (ratio(samples, DERENDER, NOOP), ratio(samples, USUAL + DERENDER, USUAL + NOOP))
-        rows.append([length, *map(milliseconds, times), *(f"{value:.2f}" for value in ratios)])
-    heads = ("tokens", "derender ms", "no-op ms", "raw no-op ms", "derender httpx ms", "no-op httpx ms")
-    title = "One-shot chat derender, hermes + qwen3"
-    report.table(title, (*heads, "derender/no-op", "the same, httpx"), rows)
-    short, longest = SHORT, max(got)
-    usual = ratio(got[short], USUAL + DERENDER, USUAL + NOOP)
-    report.target(3, f"{short} tokens / no-op POST, httpx", usual, 2)
-    report.target(3, f"{short} tokens / no-op POST, bare socket", ratio(got[short], DERENDER, NOOP), 2)
+    for (name, length), samples in got.items():
+        medians = [milliseconds(sample.median) for sample in samples.values()]
+        rows.append([length, name, *medians, f"{ratio(samples, DERENDER, NOOP):.2f}"])
+        if length == SHORT:
+            report.target(3, f"{SHORT} tokens / no-op POST, {name}", ratio(samples, DERENDER, NOOP), 2)
+    heads = ("tokens", "client", "derender ms", "no-op ms", "raw no-op ms", "derender/no-op")
+    report.table("One-shot chat derender, hermes + qwen3", heads, rows)
+    bare = {length: samples for (name, length), samples in got.items() if name == "bare socket"}
+    longest = max(bare)
     # What both of them cost besides the tokens is what a request without tokens would: the raw no-op of a small body.
-    overhead = got[min(got)][RAW].median
-    growth = (got[longest][DERENDER].best - overhead) / (got[short][DERENDER].best - overhead)
-    report.target(3, f"{longest} tokens / {short} tokens, overhead excluded", growth, 45 * longest / LONG)
+    overhead = bare[min(bare)][RAW].median
+    growth = (bare[longest][DERENDER].best - overhead) / (bare[SHORT][DERENDER].best - overhead)
+    report.target(3, f"{longest} tokens / {SHORT} tokens, overhead excluded", growth, 45 * longest / LONG)
 
 
 def _logprobs(report: Report, model: Model, connection: Connection, length: int, rounds: int) -> None:

@@ -2,7 +2,7 @@
 
 Each chunk goes to our server; the same body goes to the no-op of the same process right after it. So the two see the
 same machine, and their ratio says what derendering adds to what Litestar and uvicorn cost anyway. At some places
-a usual client asks too, whose own time stands on both sides of the ratio, as it does for whoever waits for an answer.
+usual clients ask too, whose own time stands on both sides of the ratio, as it does for whoever waits for an answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.chart import Points, line_chart
-from benchmarks.client import Connection, UsualClient
+from benchmarks.client import CLIENTS, Connection
 from benchmarks.report import Report, Sample, arguments, interleave, milliseconds, ratio
 from benchmarks.server import started
 from benchmarks.workload import Model, chunk_body, find_model
@@ -27,10 +27,6 @@ from benchmarks.workload import Model, chunk_body, find_model
 __all__ = ["run"]
 
 DERENDER, NOOP, RAW = "/v1/chat/completions/derender", "/noop", "/noop/raw"
-USUAL = "httpx "
-"""In front of a route that the usual client asked."""
-
-Post = Callable[[str, bytes], bytes]
 TENTH = 0.1
 OTHER_SECONDS = 120.0
 """A server that replays needs longer with every chunk: it is asked for no longer than this."""
@@ -118,14 +114,16 @@ def run(model: Model, *, quick: bool = False, url: str | None = None, svg: Path 
     report = Report("stream", model.name)
     positions = (100, 400) if quick else (100, 1000, 10_000)
     output = model.output(int(positions[-1] * 1.2))
-    with started(model) as server, Connection(server.url) as connection, UsualClient(server.url) as usual:
-        routes = (DERENDER, NOOP, RAW)
-        stream(connection, output[:200], model.prompt, routes=routes)  # warm up
-        ours = stream(connection, output, model.prompt, routes=routes, keep=positions)
-        _along(report, {"": connection.post, USUAL: usual.post_json}, output, ours.before, 50 if quick else 500)
+    with started(model) as server:
+        with Connection(server.url) as connection:
+            routes = (DERENDER, NOOP, RAW)
+            stream(connection, output[:200], model.prompt, routes=routes)  # warm up
+            ours = stream(connection, output, model.prompt, routes=routes, keep=positions)
+        _along(report, server.url, output, ours.before, 50 if quick else 500)
         _tail(report, ours)
         _wire(report, ours, positions)
-        _long_prompt(report, model, connection, 20 if quick else 100)
+        with Connection(server.url) as connection:
+            _long_prompt(report, model, connection, 20 if quick else 100)
     lines = {"derendered chunk": curve(ours, DERENDER), "no-op, same body": curve(ours, NOOP)}
     if url:
         lines["other server"] = _other(report, model, url, output[: 200 if quick else len(output)], ours)
@@ -136,42 +134,35 @@ def run(model: Model, *, quick: bool = False, url: str | None = None, svg: Path 
     return report
 
 
-def _along(
-    report: Report, clients: Mapping[str, Post], output: Sequence[int], states: dict[int, Any], count: int
-) -> None:
+def _along(report: Report, url: str, output: Sequence[int], before: Mapping[int, Any], count: int) -> None:
     """So many chunks from each of some places of an output on, in turn: the machine is the same for all of them."""
-    names = [client + route for client in clients for route in (DERENDER, NOOP)]
-    samples = {place: Sample([]) for place in product(states, names)}
-    for step in range(count):
-        for first, state in states.items():
-            body, answer = chunk_body([output[first + step]], state), b""
-            for client, post in clients.items():
-                for route in (DERENDER, NOOP):
-                    begun = time.perf_counter()
-                    got = post(route, body)
-                    samples[first, client + route].times.append(time.perf_counter() - begun)
-                    answer = answer or got
-            states[first] = json.loads(answer)["stream_state"]
     rows = []
-    for first in states:
-        of_place = {name: samples[first, name] for name in names}
-        ratios = [f"{ratio(of_place, client + DERENDER, client + NOOP):.2f}" for client in clients]
-        rows.append([first, *(milliseconds(sample.median) for sample in of_place.values()), *ratios])
-    heads = (
-        "output token",
-        "chunk ms",
-        "no-op ms",
-        "chunk httpx ms",
-        "no-op httpx ms",
-        "chunk/no-op",
-        "the same, httpx",
-    )
+    for name, client in CLIENTS.items():
+        states = dict(before)
+        samples = {place: Sample([]) for place in product(states, (DERENDER, NOOP))}
+        with client(url) as connection:
+            for step in range(count):
+                for first, state in states.items():
+                    body = chunk_body([output[first + step]], state)
+                    got = {}
+                    for route in (DERENDER, NOOP):
+                        begun = time.perf_counter()
+                        got[route] = connection.post(route, body)
+                        samples[first, route].times.append(time.perf_counter() - begun)
+                    states[first] = json.loads(got[DERENDER])["stream_state"]
+        for first in states:
+            of_place = {route: samples[first, route] for route in (DERENDER, NOOP)}
+            medians = [milliseconds(sample.median) for sample in of_place.values()]
+            rows.append([first, name, *medians, f"{ratio(of_place, DERENDER, NOOP):.2f}"])
+        whole = {
+            route: Sample([time for first in states for time in samples[first, route].times]) for route in of_place
+        }
+        report.target(1, f"chunk / no-op POST, median, {name}", ratio(whole, DERENDER, NOOP), 1.5)
+        if client is Connection:
+            along = [samples[first, DERENDER].median for first in states]
+            report.target(1, "medians along the output, largest / smallest", max(along) / min(along), 1 + TENTH)
+    heads = ("output token", "client", "chunk ms", "no-op ms", "chunk/no-op")
     report.table(f"{count} chunks of one token from there on, hermes + qwen3", heads, rows)
-    whole = {name: Sample([time for first in states for time in samples[first, name].times]) for name in names}
-    for client, name in ((USUAL, "httpx"), ("", "bare socket")):
-        report.target(1, f"chunk / no-op POST, median, {name}", ratio(whole, client + DERENDER, client + NOOP), 1.5)
-    medians = [samples[first, DERENDER].median for first in states]
-    report.target(1, "medians along the output, largest / smallest", max(medians) / min(medians), 1 + TENTH)
 
 
 def _tail(report: Report, ours: Streamed) -> None:

@@ -44,8 +44,9 @@ class ReasoningTokens:
         begun = bool(tokens) and tokens[0] < 0  # whether the beginning of the token at `at` was understood before
         if begun:
             tokens[0] = -tokens[0]
+        left = sum([characters for _, characters in spans])
         index, count = 0, len(spans)
-        while index < count and at < len(tokens):
+        while left and at < len(tokens):
             inside, characters = spans[index]
             index += 1
             while index < count and spans[index][0] is inside:
@@ -53,7 +54,8 @@ class ReasoningTokens:
                 index += 1
             if not characters:
                 continue
-            end, rest = _all(tokens, at, characters) if index == count else _reach(tokens, at, characters)
+            end, rest = _all(tokens, at, left) if characters == left else _reach(tokens, at, characters, left)
+            left -= characters
             in_part = rest > 0 and end < len(tokens)  # the span ends within this token
             if inside:
                 self.total += end + in_part - at - begun
@@ -70,23 +72,25 @@ def _all(lengths: Sequence[int], at: int, characters: int) -> tuple[int, int]:
     end = len(lengths)
     total = sum(lengths[at:])
     if total > characters:
-        return _reach(lengths, at, characters)
+        return _reach(lengths, at, characters, total)
     while total == characters and not lengths[end - 1]:
         end -= 1
     return end, 0
 
 
-def _reach(lengths: Sequence[int], at: int, characters: int) -> tuple[int, int]:
+def _reach(lengths: Sequence[int], at: int, characters: int, expected: int) -> tuple[int, int]:
     """How far so many characters reach from the token at ``at`` on: up to the first token that is not all among them
-    and how many of its are, or behind the one that ends with them."""
-    end, step = len(lengths), FEW
-    while end - at > FEW:  # first in growing steps, then in halves: to sum up one by one would take longer
-        middle = min(at + step, (at + end) // 2)
+    and how many of its are, or behind the one that ends with them. About ``expected`` characters reach to the end.
+    """
+    end = len(lengths)
+    while end - at > FEW:  # to sum up one by one would take longer
+        likely = characters * (end - at) // expected
+        middle = at + min(max(likely, FEW), (end - at) // 2)
         part = sum(lengths[at:middle])
         if part < characters:
-            at, characters, step = middle, characters - part, 2 * step
+            at, characters, expected = middle, characters - part, max(expected - part, 1)
         else:
-            end = middle
+            end, expected = middle, max(part, 1)
     while at < end and 0 < characters >= lengths[at]:
         characters -= lengths[at]
         at += 1

@@ -12,7 +12,7 @@ from derender_core.tokenizer import ModelTokenizer
 __all__ = ["StreamSetup"]
 
 KEPT_ENDINGS = 16
-"""Of how many endings of prompts it is kept whether they open reasoning: one, but for who samples many prompts alike."""
+"""Of how many endings of prompts it is kept whether they open reasoning. Requests that are alike mostly have one."""
 
 
 class StreamSetup:

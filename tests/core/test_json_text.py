@@ -121,6 +121,9 @@ CALL = Call("f", '{"a": 1}')
         '{"name": "g", "name": "f", "arguments": 5, "arguments": {"a": 1}}',
         '{"name": "\\u0066", "argu\\u006dents": "{\\"a\\": 1}"}',
         '[{"name": "f", "arguments": {"a": 1}}]',
+        '{"name": "f", "arguments": {"a": 1}, "extra": 5}',
+        '{"name": "g", "arguments": {"b": 2}, "name": "f", "arguments": {"a": 1}}',
+        '{ "name"\t:"f"\n,\r"arguments" : {"a": 1} }',
     ],
 )
 def test_reads_a_call(text: str) -> None:

@@ -160,6 +160,16 @@ def test_huge_integers_reach_the_range_check_and_nothing_breaks(talk):
         t.derenderer.derender_chat(decode_body(body, derender.DerenderChatRequest))
 
 
+@pytest.mark.rule("8.4")
+@pytest.mark.parametrize("wrong", [-1, 10**7])
+def test_one_wrong_id_among_many_is_named(talk, wrong):
+    ids = [5] * 400 + [wrong] + [5] * 100
+    body = msgspec.json.encode({"generate_response": {"choices": [{"index": 0, "token_ids": ids}]}})
+    with pytest.raises(InputError, match=f"token id {wrong} is out of range") as caught:
+        talk(None, None).derenderer.derender_chat(decode_body(body, derender.DerenderChatRequest))
+    assert caught.value.param == "generate_response.choices.0.token_ids.400"
+
+
 @pytest.mark.rule("8.5")
 def test_a_name_that_is_given_twice_is_refused():
     body = b'{"model": "a", "model": "b", "generate_response": {"choices": []}}'

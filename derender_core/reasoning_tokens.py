@@ -39,12 +39,13 @@ class ReasoningTokens:
 
     def count(self, spans: Sequence[Span]) -> None:
         """Stretches of text were understood."""
-        tokens = self._tokens
+        tokens, left = self._tokens, sum([characters for _, characters in spans])
+        if not left or not tokens:
+            return
         at = 0
-        begun = bool(tokens) and tokens[0] < 0  # whether the beginning of the token at `at` was understood before
+        begun = tokens[0] < 0  # whether the beginning of the token at `at` was understood before
         if begun:
             tokens[0] = -tokens[0]
-        left = sum([characters for _, characters in spans])
         index, count = 0, len(spans)
         while left and at < len(tokens):
             inside, characters = spans[index]

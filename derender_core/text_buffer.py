@@ -20,7 +20,7 @@ __all__ = ["TextBuffer"]
 class Turn:
     """What belongs to the delta being read. In slots, so that a machine's ``__dict__`` is its state."""
 
-    __slots__ = ("_added", "_at", "_events", "context", "final", "finish_reason", "spans")
+    __slots__ = ("_added", "_at", "_events", "context", "final", "finish_reason", "looked_ahead", "spans")
 
     _added: dict[str, list[str]]
     _at: int
@@ -28,6 +28,7 @@ class Turn:
     context: ParseContext
     final: bool
     finish_reason: str | None
+    looked_ahead: bool
     spans: list[Span]
 
 
@@ -58,6 +59,7 @@ class TextBuffer(Turn):
         self.context = context
         self.final = delta.final
         self.finish_reason = delta.finish_reason
+        self.looked_ahead = False
         if delta.specials:
             size = len(self.buffer)
             marks = [[low + size, high + size, token] for low, high, token in delta.specials]

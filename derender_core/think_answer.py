@@ -140,8 +140,9 @@ class AnswerMachine(Machine):
         if self.phrases:
             tags = tuple(tag for tag in tags if tag not in self.phrases)
         markers = (*tags, *others, *openers)
-        if self.final and tools:
+        if self.final and tools and not self.looked_ahead:  # once: the marker may stand far away
             # JSON and calls are read only for what may stand in them: with no marker of its own to come, none need be.
+            self.looked_ahead = True
             own = (*tags, self.answer_closer) if self.wrapped else tags
             markers = markers if self.find(own)[1] else ()
         count, marker = self.find(markers)

@@ -94,6 +94,7 @@ OUTPUTS: dict[str, tuple[str, str, bool, Callable[[int], str]]] = {
     "long argument": ("hermes", "qwen3", False, lambda n: hermes('{"a": "' + "word " * (10 * n) + '"}')),
     "escaped argument": ("hermes", "qwen3", False, lambda n: hermes('{"a": "' + "\\n\x01é" * (5 * n) + '"}')),
     "tiny calls": ("hermes", "qwen3", False, lambda n: hermes("{}") * n),
+    "tiny calls in front of a marker": ("hermes", "qwen3", False, lambda n: hermes("{}") * n + "</think>"),
     "tiny calls with text between": ("hermes", "qwen3", False, lambda n: f"So\n{hermes('{}')}\n" * n),
     "tiny calls in one tag": (
         "hermes", "qwen3", False, lambda n: "<tool_call>" + PING * n + "</tool_call>",

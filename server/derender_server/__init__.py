@@ -16,8 +16,12 @@ _MODULES = {"Derenderer": "derenderer", "Renderer": "renderer", "ServedModel": "
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when asked for: the command line has most of its work before it needs them, or does not at all.
+    # Imported when asked for: `derender parsers` needs none of them, and a server imports in an order of its own.
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -91,7 +91,11 @@ def test_a_result_that_is_no_step_of_events_is_the_plugins_error(step: Any) -> N
         parser.parse_delta(None, DELTA, CONTEXT)
 
 
-@pytest.mark.parametrize("events", ["text", [None], Text("x"), (Text("x"), "y"), iter([Text("x")])], ids=repr)
+@pytest.mark.parametrize(
+    "events",
+    ["text", [None], Text("x"), (Text("x"), "y"), pytest.param(iter([Text("x")]), id="an iterator")],
+    ids=repr,
+)
 def test_extract_must_give_a_list_of_events(events: Any) -> None:
     parser = make_parser("tool", "odd", plugin(extract=lambda: events))
     with pytest.raises(ParserError, match="derender_extract"):

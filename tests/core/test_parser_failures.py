@@ -251,7 +251,7 @@ def answering(hook: str, answer: object) -> Parser:
         Step([], ()),  # type: ignore[arg-type]
         Step({}, None),  # type: ignore[arg-type]
         Step({}, "text"),  # type: ignore[arg-type]
-        Step({}, iter([Text("x")])),  # type: ignore[arg-type]
+        pytest.param(Step({}, iter([Text("x")])), id="a step with an iterator"),  # type: ignore[arg-type]
         Step({}, ("text",)),  # type: ignore[arg-type]
         Step({}, ({"content": "x"},)),  # type: ignore[arg-type]
         Step({}, (Text(None),)),  # type: ignore[arg-type]
